@@ -1,0 +1,47 @@
+# Every target does its own set-up, once: the virtual environment, the package, a Java where none is, Kafka's jars.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean setup
+
+help:  ## show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
+
+demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
+	@$(BIN)/python -m twinlog.lab.demo
+
+test: setup  ## every test, on real Kafka brokers
+	@$(BIN)/python -m twinlog.lab.jars 4.3 3.9
+	@$(BIN)/python -m pytest
+
+check: setup  ## format, lint, types, the tree's order, unit tests: under a minute
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q -m "not broker and not java"
+
+bench: setup  ## measure on this machine; prints a table, writes build/bench.json
+	@$(BIN)/python -m twinlog.lab.bench
+
+clean:  ## remove what the other targets made here (downloads stay in the user's cache folder)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+setup: $(READY)  ## the virtual environment only; the other targets do it by themselves
+
+$(READY): pyproject.toml $(wildcard requirements/*.txt)
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: Twinlog needs Python 3.11 or newer, but $(PYTHON) is %d.%d: run make PYTHON=python3.11" % v[:2])'
+	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: $(PYTHON) has no venv module: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "set-up: virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "set-up: Python packages (PySpark is large: a few minutes the first time)"
+	@$(PIP) install --require-hashes -r requirements/build.txt
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m twinlog.java || { [ $$? -eq 3 ] && echo "set-up: no Java here: bringing one by pip" && \
+	  $(PIP) install --require-hashes -r requirements/java.txt && $(BIN)/python -m twinlog.java; }
+	@touch $@

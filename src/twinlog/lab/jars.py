@@ -1,0 +1,208 @@
+"""Brings Apache Kafka's jars (brokers, tools, Connect, MM2) into the user's cache folder, once, by Maven coordinates.
+
+The work is done by the Ivy that PySpark ships, so nothing but Java is needed, and an operator's `ivysettings.xml`
+(for a company's own repository) is honoured. What may arrive is locked: `<line>.lock` lists every jar with its SHA-256.
+
+`python -m twinlog.lab.jars 4.3 3.9` fetches; `python -m twinlog.lab.jars --lock 4.3` resolves anew and rewrites the lock.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from twinlog import java
+from twinlog.errors import LabError, TwinlogError
+from twinlog.lab.progress import Progress
+
+# What is asked for by name; the locks hold what these need in turn.
+ROOTS = {
+    "4.3": (
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        "org.apache.kafka:kafka-tools:4.3.1",
+        "org.apache.kafka:connect-runtime:4.3.1",
+        "org.apache.kafka:connect-mirror:4.3.1",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+        "org.apache.logging.log4j:log4j-core:2.25.4",
+    ),
+    "3.9": (
+        "org.apache.kafka:kafka_2.13:3.9.2",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+}
+NEWEST = "4.3"
+
+_LOCKS = Path(__file__).parent / "locks"
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    organisation: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept for every clone and every run: TWINLOG_CACHE, or the platform's place for caches."""
+    if own := os.environ.get("TWINLOG_CACHE"):
+        return Path(own)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "twinlog"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twinlog"
+
+
+def class_path(line: str = NEWEST) -> str:
+    """The class path of one line of Kafka, fetched on first use."""
+    return os.pathsep.join(str(jar) for jar in sorted(fetch(line).glob("*.jar")))
+
+
+def fetch(line: str) -> Path:
+    """The folder that holds exactly the locked jars. With a warm cache nothing but the folder's name is looked at."""
+    if line not in ROOTS:
+        raise LabError(f"no Kafka {line} here: choose one of {', '.join(ROOTS)}")
+    lock = (_LOCKS / f"{line}.lock").read_text()
+    folder = cache_folder() / f"kafka-{line}-{hashlib.sha256(lock.encode()).hexdigest()[:12]}"
+    if folder.is_dir():
+        return folder
+    with _alone(cache_folder() / "lock"):
+        if not folder.is_dir():  # another process may have been faster
+            _fetch_locked(line, _read_lock(lock), folder)
+    return folder
+
+
+def _fetch_locked(line: str, jars: list[Jar], folder: Path) -> None:
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with Progress(f"fetching Apache Kafka {line} (jars)", len(jars)) as progress:
+        for number, name in enumerate(
+            _ivy([(j.organisation, j.name, j.version) for j in jars], partial, deep=False), 1
+        ):
+            progress.update(min(number, len(jars)), name)
+        progress.update(len(jars))
+    for jar in jars:
+        file = partial / f"{jar.organisation}+{jar.file_name}"
+        if not file.is_file():
+            raise LabError(f"Kafka {line}: {jar.organisation}:{jar.name}:{jar.version} did not arrive: run again")
+        if _digest(file) != jar.sha256:
+            raise LabError(
+                f"Kafka {line}: {jar.file_name} is not the jar that was locked (SHA-256 differs): "
+                f"remove {cache_folder() / 'ivy'} and ask who serves your Maven repository"
+            )
+        file.rename(partial / jar.file_name)
+    partial.rename(folder)
+
+
+def _ivy(modules: Iterable[tuple[str, str, str]], into: Path, *, deep: bool) -> Iterator[str]:
+    """Runs Ivy; yields the name of each jar as its download begins."""
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    wanted = cache / "ivy.xml"
+    wanted.write_text(
+        '<ivy-module version="2.0"><info organisation="twinlog" module="lab"/>'
+        '<configurations><conf name="default"/></configurations><dependencies defaultconf="default->default">'
+        + "".join(
+            f'<dependency org={quoteattr(o)} name={quoteattr(n)} rev={quoteattr(v)} transitive="{str(deep).lower()}"/>'
+            for o, n, v in modules
+        )
+        + "</dependencies></ivy-module>"
+    )
+    command = [
+        str(java.find().executable), "-jar", str(_ivy_jar()), "-cache", str(cache / "ivy"), "-m2compatible",
+        "-ivy", str(wanted), "-confs", "default", "-types", "jar", "bundle",
+        "-retrieve", f"{into}/[organisation]+[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    settings = Path(os.environ.get("TWINLOG_IVYSETTINGS") or Path.home() / ".ivy2" / "ivysettings.xml")
+    if settings.is_file():
+        command += ["-settings", str(settings)]
+    log = cache / "ivy.log"
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run,
+    ):
+        for text in run.stdout or ():
+            out.write(text)
+            if match := re.match(r"downloading \S+/(\S+)\.jar ", text):
+                yield match[1]
+    if run.returncode:
+        raise LabError(
+            f"could not fetch {_missing(log.read_text())}: check the network and try again; Ivy's log is {log}"
+        )
+
+
+def _missing(log: str) -> str:
+    names = sorted(set(re.findall(r":: ([\w.]+#[\w.-]+;[\w.-]+): ", log)))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "Kafka's jars"
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")  # found, not imported: the jar is all that is needed
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
+    if not found:
+        raise LabError(
+            "PySpark is not installed in this environment, and its Ivy is needed to fetch Kafka: run make setup"
+        )
+    return found[-1]
+
+
+def _read_lock(text: str) -> list[Jar]:
+    return [Jar(*coordinates.split(":"), digest) for coordinates, digest in map(str.split, text.splitlines())]
+
+
+def _write_lock(line: str) -> None:
+    into = cache_folder() / "locking"
+    shutil.rmtree(into, ignore_errors=True)
+    with Progress(f"resolving Kafka {line}") as progress:
+        for number, name in enumerate(_ivy([tuple(r.split(":")) for r in ROOTS[line]], into, deep=True)):  # type: ignore[misc]
+            progress.update(number, name)
+    rows = []
+    for file in sorted(into.glob("*.jar")):
+        organisation, name, version = re.fullmatch(r"(.+?)\+(.+?)-(\d.*)\.jar", file.name).groups()  # type: ignore[union-attr]
+        rows.append(f"{organisation}:{name}:{version} {_digest(file)}\n")
+    _LOCKS.mkdir(exist_ok=True)
+    (_LOCKS / f"{line}.lock").write_text("".join(rows))
+    shutil.rmtree(into)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str]) -> int:
+    locking = "--lock" in arguments
+    try:
+        for line in [a for a in arguments if a != "--lock"] or [NEWEST]:
+            if locking:
+                _write_lock(line)
+            else:
+                fetch(line)
+    except TwinlogError as error:
+        print(f"twinlog: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

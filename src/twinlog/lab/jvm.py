@@ -1,0 +1,122 @@
+"""Kafka's own Java classes, callable from Python: the judge of every rule that we claim to share with MM2.
+
+A JVM with Kafka's jars runs as a child, reached through the py4j that PySpark brings. What MM2 itself resolves from a
+configuration, what `java.util.regex` matches, what `java.util.Properties` reads: asked, not guessed.
+"""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from twinlog import java
+from twinlog.errors import LabError
+from twinlog.lab import jars
+
+_MIRROR = "org.apache.kafka.connect.mirror."
+
+
+class KafkaJvm:
+    """One child JVM; `with KafkaJvm() as kafka:` ends it. It also ends by itself when this process dies."""
+
+    def __init__(self, line: str = jars.NEWEST) -> None:
+        port, token = launch_gateway(
+            jarpath=str(_py4j_jar()),
+            classpath=jars.class_path(line),
+            javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.util=ALL-UNNAMED"],
+            java_path=str(java.find().executable),
+            die_on_exit=True,
+            enable_auth=True,
+            redirect_stdout=subprocess.DEVNULL,
+            redirect_stderr=subprocess.DEVNULL,
+        )
+        parameters = GatewayParameters(port=port, auth_token=token, auto_field=True, auto_convert=True)
+        self._gateway = JavaGateway(gateway_parameters=parameters)
+        self.jvm: Any = self._gateway.jvm
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._gateway.shutdown()
+
+    def properties(self, content: bytes) -> dict[str, str]:
+        """What `java.util.Properties` reads from these bytes."""
+        table = self.jvm.java.util.Properties()
+        table.load(self.jvm.java.io.ByteArrayInputStream(content))
+        return {str(key): str(table.getProperty(key)) for key in table.stringPropertyNames()}
+
+    def matches(self, pattern: str, text: str) -> bool:
+        return bool(self.jvm.java.util.regex.Pattern.matches(pattern, text))
+
+    def config_def(self, config_class: str, field: str = "CONNECTOR_CONFIG_DEF") -> dict[str, Any]:
+        """The declared keys of one of Kafka's configuration classes: name -> Java's `ConfigKey`."""
+        handle = self._class(config_class).getDeclaredField(field)
+        handle.setAccessible(True)
+        keys = handle.get(None).configKeys()
+        return {str(name): keys.get(name) for name in keys.keySet()}
+
+    def mirror_maker(self, properties: dict[str, str]) -> "MirrorMakerView":
+        return MirrorMakerView(self, properties)
+
+    def _class(self, name: str) -> Any:
+        return self.jvm.java.lang.Class.forName(name)
+
+
+class MirrorMakerView:
+    """What the real MM2 makes of a dedicated-mode file. Raises LabError with MM2's own words where it refuses."""
+
+    def __init__(self, kafka: KafkaJvm, properties: dict[str, str]) -> None:
+        self._kafka = kafka
+        try:
+            self._config = kafka.jvm.org.apache.kafka.connect.mirror.MirrorMakerConfig(properties)
+        except Py4JJavaError as error:
+            raise LabError(str(error.java_exception.getMessage())) from error
+
+    def flows(self) -> list[tuple[str, str]]:
+        return [(str(pair.source()), str(pair.target())) for pair in self._config.clusterPairs()]
+
+    def worker(self, source: str, target: str) -> dict[str, str]:
+        return _strings(self._config.workerConfig(self._pair(source, target)))
+
+    def connector(self, source: str, target: str, connector: str) -> dict[str, str]:
+        connector_class = self._kafka._class(_MIRROR + connector)  # noqa: SLF001  (two halves of one thing)
+        return _strings(self._config.connectorBaseConfig(self._pair(source, target), connector_class))
+
+    def client(self, source: str, target: str, connector: str, client: str) -> dict[str, str]:
+        """The properties of one of a connector's own clients, e.g. client="sourceConsumerConfig"."""
+        base = self._config.connectorBaseConfig(
+            self._pair(source, target),
+            self._kafka._class(_MIRROR + connector + "Connector"),  # noqa: SLF001
+        )
+        config = getattr(self._kafka.jvm.org.apache.kafka.connect.mirror, connector + "Config")(base)
+        text = self._kafka._class("java.lang.String")  # noqa: SLF001
+        types = self._kafka._gateway.new_array(self._kafka.jvm.java.lang.Class, 1)  # noqa: SLF001
+        types[0] = text
+        method = self._kafka._class(_MIRROR + "MirrorConnectorConfig").getDeclaredMethod(client, types)  # noqa: SLF001
+        method.setAccessible(True)
+        arguments = self._kafka._gateway.new_array(self._kafka.jvm.java.lang.Object, 1)  # noqa: SLF001
+        arguments[0] = "role"
+        return _strings(method.invoke(config, arguments))
+
+    def _pair(self, source: str, target: str) -> Any:
+        return self._kafka.jvm.org.apache.kafka.connect.mirror.SourceAndTarget(source, target)
+
+
+def _strings(table: Any) -> dict[str, str]:
+    return {str(key): str(table[key]) for key in table}
+
+
+def _py4j_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    found = sorted(Path(spec.origin).parent.glob("jars/py4j-*.jar")) if spec and spec.origin else []
+    if not found:
+        raise LabError("PySpark is not installed in this environment: run make setup")
+    return found[-1]
