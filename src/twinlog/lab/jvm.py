@@ -5,7 +5,9 @@ configuration, what `java.util.regex` matches, what `java.util.Properties` reads
 """
 
 import importlib.util
+import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,6 +39,7 @@ class KafkaJvm:
         parameters = GatewayParameters(port=port, auth_token=token, auto_field=True, auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=parameters)
         self.jvm: Any = self._gateway.jvm
+        self._json = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def __enter__(self) -> Self:
         return self
@@ -51,16 +54,37 @@ class KafkaJvm:
         """What `java.util.Properties` reads from these bytes."""
         table = self.jvm.java.util.Properties()
         table.load(self.jvm.java.io.ByteArrayInputStream(content))
-        return {str(key): str(table.getProperty(key)) for key in table.stringPropertyNames()}
+        return self.strings(table)
+
+    def strings(self, table: Any) -> dict[str, str]:
+        """A Java map as text: it crosses as one JSON document, because every call to the JVM costs milliseconds."""
+        found = json.loads(self._json.writeValueAsString(table))
+        return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+    def map(self, table: Mapping[str, str]) -> Any:
+        return self._json.readValue(json.dumps(table), self._class("java.util.HashMap"))
 
     def matches(self, pattern: str, text: str) -> bool:
         return bool(self.jvm.java.util.regex.Pattern.matches(pattern, text))
 
-    def config_def(self, config_class: str, field: str = "CONNECTOR_CONFIG_DEF") -> dict[str, Any]:
-        """The declared keys of one of Kafka's configuration classes: name -> Java's `ConfigKey`."""
-        handle = self._class(config_class).getDeclaredField(field)
-        handle.setAccessible(True)
-        keys = handle.get(None).configKeys()
+    def config_def(self, config_class: str, member: str = "CONNECTOR_CONFIG_DEF") -> dict[str, Any]:
+        """The declared keys of one of Kafka's configuration classes: name -> Java's `ConfigKey`.
+
+        They sit in a static field, or, in the worker's class, behind a static method that wants the JVM's ciphers.
+        """
+        owner = self._class(config_class)
+        if member == "config":
+            (method,) = [method for method in owner.getDeclaredMethods() if method.getName() == member]
+            method.setAccessible(True)
+            arguments = self._gateway.new_array(self.jvm.java.lang.Object, 1)
+            arguments[0] = (
+                self._class("org.apache.kafka.connect.runtime.distributed.Crypto").getField("SYSTEM").get(None)
+            )
+            keys = method.invoke(None, arguments).configKeys()
+        else:
+            field = owner.getDeclaredField(member)
+            field.setAccessible(True)
+            keys = field.get(None).configKeys()
         return {str(name): keys.get(name) for name in keys.keySet()}
 
     def mirror_maker(self, properties: dict[str, str]) -> "MirrorMakerView":
@@ -75,8 +99,10 @@ class MirrorMakerView:
 
     def __init__(self, kafka: KafkaJvm, properties: dict[str, str]) -> None:
         self._kafka = kafka
+        # Or MM2 looks through every jar for plugins, for seconds, each time. The key reaches no map.
+        quick = {"plugin.discovery": "service_load", **properties}
         try:
-            self._config = kafka.jvm.org.apache.kafka.connect.mirror.MirrorMakerConfig(properties)
+            self._config = kafka.jvm.org.apache.kafka.connect.mirror.MirrorMakerConfig(kafka.map(quick))
         except Py4JJavaError as error:
             raise LabError(str(error.java_exception.getMessage())) from error
 
@@ -84,11 +110,11 @@ class MirrorMakerView:
         return [(str(pair.source()), str(pair.target())) for pair in self._config.clusterPairs()]
 
     def worker(self, source: str, target: str) -> dict[str, str]:
-        return _strings(self._config.workerConfig(self._pair(source, target)))
+        return self._kafka.strings(self._config.workerConfig(self._pair(source, target)))
 
     def connector(self, source: str, target: str, connector: str) -> dict[str, str]:
         connector_class = self._kafka._class(_MIRROR + connector)  # noqa: SLF001  (two halves of one thing)
-        return _strings(self._config.connectorBaseConfig(self._pair(source, target), connector_class))
+        return self._kafka.strings(self._config.connectorBaseConfig(self._pair(source, target), connector_class))
 
     def client(self, source: str, target: str, connector: str, client: str) -> dict[str, str]:
         """The properties of one of a connector's own clients, e.g. client="sourceConsumerConfig"."""
@@ -104,14 +130,10 @@ class MirrorMakerView:
         method.setAccessible(True)
         arguments = self._kafka._gateway.new_array(self._kafka.jvm.java.lang.Object, 1)  # noqa: SLF001
         arguments[0] = "role"
-        return _strings(method.invoke(config, arguments))
+        return self._kafka.strings(method.invoke(config, arguments))
 
     def _pair(self, source: str, target: str) -> Any:
         return self._kafka.jvm.org.apache.kafka.connect.mirror.SourceAndTarget(source, target)
-
-
-def _strings(table: Any) -> dict[str, str]:
-    return {str(key): str(table[key]) for key in table}
 
 
 def _py4j_jar() -> Path:

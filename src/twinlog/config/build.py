@@ -1,0 +1,170 @@
+"""From MM2's maps to typed flows: aliases, types, checks across settings. The same for all three kinds of files."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from twinlog.config import layers
+from twinlog.config.clients import CLIENT_KEYS
+from twinlog.config.flows import Client, Connector, FlowConfig, State, Worker
+from twinlog.config.kinds import checked, split_list
+from twinlog.config.layers import Values
+from twinlog.config.problems import Problems
+from twinlog.config.providers import Providers
+from twinlog.config.settings import ALIASES, CONNECTORS, SAME_CLASS, CommonSettings, WorkerSettings
+from twinlog.config.table import read
+from twinlog.config.values import FrozenMap, Value
+from twinlog.model import Flow
+
+# What stands in guides where an address belongs: `#source route#`, `<broker list>`, `....`, `...`.
+_PLACEHOLDER = re.compile(r"#.*#|<.*>|\.{2,}|\$\{.*\}")
+_ADDRESS = re.compile(r"(?:[A-Za-z][A-Za-z0-9_+.-]*://)?(\[[0-9A-Fa-f:.%]+\]|[^\s:/,]+):([0-9]{1,5})")
+
+
+def build_flow(
+    flow: Flow,
+    worker: Values,
+    connectors: Mapping[str, Values],
+    providers: Providers,
+    problems: Problems,
+    *,
+    label: str = "",
+    states: Mapping[str, State] = {},
+) -> FlowConfig | None:
+    """`connectors` by class name; references in them are resolved here. None if a mistake was found."""
+    mistakes = problems.errors
+    worker = providers.resolve_all(worker, problems)
+    worker_settings = read(WorkerSettings, worker, problems)
+    made: dict[str, Connector[Any]] = {}
+    for name, raw in connectors.items():
+        values = _current_names(providers.resolve_all(raw, problems), problems)
+        settings = read(CONNECTORS[name], values, problems)
+        if settings is None:
+            continue
+        clients = layers.connector_clients(values)
+        if name == "MirrorSourceConnector":
+            clients["data.producer"] = layers.data_producer(worker, values)
+        for role, client in clients.items():
+            check_client(role, client, problems)
+        made[name] = Connector(
+            settings,
+            FrozenMap(values),
+            FrozenMap({role: Client(role, FrozenMap(client)) for role, client in clients.items()}),
+            states.get(name, "running"),
+        )
+    if worker_settings is None or problems.errors > mistakes:
+        return None
+    _check_connectors(made, problems)
+    if problems.errors > mistakes:
+        return None
+    return FlowConfig(
+        flow,
+        Worker(worker_settings, FrozenMap(worker)),
+        source=made.get("MirrorSourceConnector"),
+        checkpoint=made.get("MirrorCheckpointConnector"),
+        heartbeat=made.get("MirrorHeartbeatConnector"),
+        label=label,
+    )
+
+
+def check_client(role: str, values: Values, problems: Problems) -> None:
+    """Types and limits of the settings that Kafka's clients know; the others are said to be unknown elsewhere."""
+    known = CLIENT_KEYS[layers.letter(role)]
+    for key, value in values.items():
+        if key not in known:
+            continue
+        try:
+            checked(known[key].kind, known[key].check, value.text)
+        except ValueError as error:
+            problems.value(value, str(error))
+
+
+def check_bootstrap(alias: str, value: Value | None, where: str, key: str, problems: Problems) -> None:
+    """A cluster's addresses: absent or malformed is a mistake; a guide's placeholder is only still to be filled in."""
+    if value is None or not value.text.strip():
+        problems.error(
+            value.origin if value else where,
+            f"{key} is missing: give cluster {alias!r} its brokers as host:port,host:port",
+        )
+        return
+    if _PLACEHOLDER.fullmatch(value.text.strip()):
+        problems.warn(
+            value.origin,
+            f"{value.origin.key or key} = {value.shown!r} is a placeholder: put the brokers of {alias!r} there",
+        )
+        return
+    for address in split_list(value.text):
+        match = _ADDRESS.fullmatch(address)
+        if not match or not 0 < int(match[2]) < 65536:
+            problems.value(value, f"{address!r} is not host:port")
+
+
+def _current_names(values: dict[str, Value], problems: Problems) -> dict[str, Value]:
+    """Old names of settings become the new ones; where both are set the new one wins."""
+    for old, new in ALIASES.items():
+        if (value := values.pop(old, None)) is None:
+            continue
+        written = value.origin.key or old
+        if new in values:
+            problems.warn(value.origin, f"{written} is ignored: {new}, its new name, is set too ({values[new].origin})")
+            continue
+        problems.note(value.origin, f"{written} is an old name: it is read as {new}")
+        values[new] = Value(new, value.text, value.origin.noting(f"alias: {old}"), value.reference)
+    policy = values.get("replication.policy.class")
+    if policy and (same := SAME_CLASS.get(policy.text.strip())):
+        problems.note(policy.origin, f"{policy.text.strip()} is read as {same}")
+        values["replication.policy.class"] = Value(
+            policy.key, same, policy.origin.noting(f"alias: {policy.text.strip()}")
+        )
+    return values
+
+
+def _check_connectors(made: dict[str, Connector[Any]], problems: Problems) -> None:
+    source, checkpoint = made.get("MirrorSourceConnector"), made.get("MirrorCheckpointConnector")
+    for connector in made.values():
+        _check_exactly_once(connector, problems)
+    if source and not source.settings.emit_offset_syncs_enabled:
+        for key, value in source.values.items():
+            if key.startswith(("offset-syncs-", "offset-syncs.topic.")):
+                problems.value(value, "contradicts emit.offset-syncs.enabled = false: remove one of the two")
+    if checkpoint and not checkpoint.settings.emit_offset_syncs_enabled:
+        # MM2 refuses to create this connector and runs the others.
+        wants = checkpoint.settings.emit_checkpoints_enabled or checkpoint.settings.sync_group_offsets_enabled
+        if wants:
+            value = checkpoint.values["emit.offset-syncs.enabled"]
+            problems.warn(
+                value.origin,
+                "emit.offset-syncs.enabled = false: without offset syncs there are no checkpoints and no group offsets",
+            )
+            del made["MirrorCheckpointConnector"]
+    if source and checkpoint:
+        _check_agreement(source, checkpoint, problems)
+
+
+def _check_exactly_once(connector: Connector[Any], problems: Problems) -> None:
+    settings: CommonSettings = connector.settings
+    if settings.exactly_once_support.lower() != "required":
+        return
+    value = connector.values["exactly.once.support"]
+    if connector.settings.connector_class.endswith("MirrorSourceConnector"):
+        isolation = connector.clients["source.consumer"]["isolation.level"]
+        if isolation != "read_committed":
+            problems.value(
+                value, f"needs the source consumer's isolation.level = read_committed, but it is {isolation}"
+            )
+    elif value.origin.key == "exactly.once.support":  # asked of this connector itself, not of the whole flow
+        problems.value(value, f"{settings.connector_class.rpartition('.')[2]} cannot promise exactly-once: remove it")
+
+
+def _check_agreement(source: Connector[Any], checkpoint: Connector[Any], problems: Problems) -> None:
+    """Where the two differ, checkpoints lead nowhere."""
+    lost, other = "the offset-syncs topic is not found", "checkpoints name topics that nobody fills"
+    for field, key, effect in (
+        ("offset_syncs_topic_location", "offset-syncs.topic.location", lost),
+        ("replication_policy_class", "replication.policy.class", other),
+        ("replication_policy_separator", "replication.policy.separator", lost),
+    ):
+        ours, theirs = getattr(source.settings, field), getattr(checkpoint.settings, field)
+        if ours != theirs:
+            value = source.values.get(key) or checkpoint.values[key]
+            problems.warn(value.origin, f"{key} is {ours} for records but {theirs} for checkpoints: {effect}")

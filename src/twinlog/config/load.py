@@ -1,0 +1,241 @@
+"""Reads a configuration of any of the three kinds into one Config; every mistake is reported, all at once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from twinlog.config import unknown
+from twinlog.config.build import build_flow, check_bootstrap, check_client
+from twinlog.config.clients import CONNECTION_KEYS
+from twinlog.config.connect import ConnectorFile, default_worker, is_worker_file, read_connectors
+from twinlog.config.dedicated import Dedicated
+from twinlog.config.flows import Client, Config, FlowConfig
+from twinlog.config.layers import Values, stripped
+from twinlog.config.problems import Problems, did_you_mean
+from twinlog.config.properties import read_properties
+from twinlog.config.providers import Providers, declared_providers
+from twinlog.config.strimzi import is_mirror_maker, mirrors
+from twinlog.config.values import FrozenMap, Value
+from twinlog.config.yamltree import read_yaml
+from twinlog.errors import ConfigError
+from twinlog.model import Flow
+
+_ENDINGS = {".properties": "properties", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+
+
+def load(paths: Sequence[Path], secrets: Path | None = None) -> Config:
+    """Raises InvalidConfigError with every mistake. `paths`: one file, several JSON files, or a folder of them."""
+    problems = Problems()
+    files = list(_files(paths))
+    kinds = {path: _kind(path) for path in files}
+    if secrets is not None and not secrets.is_dir():
+        raise ConfigError(f"--secrets {secrets}: no such folder")
+    properties = {path: read_properties(path, problems) for path in files if kinds[path] == "properties"}
+    dedicated = [path for path, values in properties.items() if "clusters" in values]
+    if "yaml" in kinds.values():
+        clusters, flows = _load_strimzi([p for p in files if kinds[p] == "yaml"], secrets, problems)
+    elif "json" in kinds.values():
+        clusters, flows = _load_connectors([p for p in files if kinds[p] == "json"], properties, problems)
+    elif dedicated:
+        if len(files) > 1:
+            problems.error(files[1].name, f"only one dedicated-mode file at a time: {dedicated[0].name} is one")
+        clusters, flows = _load_dedicated(dedicated[0], properties[dedicated[0]], problems)
+    else:
+        clusters, flows = _load_one_cluster(properties, problems)
+    problems.raise_if_any()
+    return Config(tuple(str(path) for path in files), FrozenMap(clusters), tuple(flows), tuple(problems.found))
+
+
+Loaded = tuple[dict[str, Client], list[FlowConfig]]
+
+
+def _load_dedicated(path: Path, values: dict[str, Value], problems: Problems) -> Loaded:
+    file = Dedicated(values, problems)
+    listed = values["clusters"]
+    if any(not alias for alias in file.aliases):
+        problems.value(listed, "a list must not have an empty element: remove the extra comma")
+    unknown.check_dedicated(file, problems)
+    _check_aliases(file, problems)
+    flows = list(file.flows())
+    if not flows:
+        problems.value(
+            listed, "no flow: name two clusters and enable one of them with <source>-><target>.enabled = true"
+        )
+    elif not any(file.is_enabled(flow) or _enables(file, flow) for flow in flows):
+        first = flows[0]
+        problems.warn(listed.origin, f"no flow is enabled, so nothing is replicated: write {first}.enabled = true")
+    used = {end for flow in flows for end in (flow.source, flow.target)}
+    clusters = {}
+    for alias in file.aliases:
+        connection = file.providers.resolve_all(file.cluster(alias), problems)
+        if alias in used:
+            check_bootstrap(
+                alias, connection.get("bootstrap.servers"), path.name, f"{alias}.bootstrap.servers", problems
+            )
+        clusters[alias] = _cluster(connection, problems)
+    built = [build_flow(flow, file.worker(flow), file.connectors(flow), file.providers, problems) for flow in flows]
+    return clusters, [flow for flow in built if flow]
+
+
+def _enables(file: Dedicated, flow: Flow) -> bool:
+    value = file.connector(flow, "MirrorSourceConnector")["enabled"]
+    return value.text.strip().lower() == "true"
+
+
+def _check_aliases(file: Dedicated, problems: Problems) -> None:
+    """What MM2 takes and what then breaks in silence."""
+    origin = file.raw["clusters"].origin
+    separator = (
+        file.resolved["replication.policy.separator"].text if "replication.policy.separator" in file.raw else "."
+    )
+    for alias in filter(None, file.aliases):
+        if separator and separator in alias:
+            problems.warn(
+                origin, f"cluster {alias!r} contains the separator {separator!r}: its remote topics are not recognised"
+            )
+        if not all(c.isascii() and (c.isalnum() or c in "._-") for c in alias):
+            problems.warn(
+                origin, f"cluster {alias!r}: topics are named after it, so use letters, digits, '.', '_' and '-' only"
+            )
+        for other in file.aliases:
+            if other.startswith(f"{alias}."):
+                problems.warn(
+                    origin, f"cluster {alias!r} is a dotted prefix of {other!r}: the settings of one reach the other"
+                )
+
+
+def _load_connectors(paths: Iterable[Path], properties: Mapping[Path, dict[str, Value]], problems: Problems) -> Loaded:
+    worker, providers = _worker_file(properties, problems)
+    groups: list[tuple[Flow, dict[str, ConnectorFile]]] = []
+    for path in paths:
+        for connector in read_connectors(path, problems):
+            unknown.check_connector(connector.values, problems)
+            source = connector.values.get("source.cluster.alias")
+            if source is None:
+                near = did_you_mean("source.cluster.alias", connector.values)
+                problems.error(path.name, f"source.cluster.alias is missing{near}: name the source cluster")
+                continue
+            target = connector.values.get("target.cluster.alias")
+            flow = Flow(source.text.strip(), target.text.strip() if target else "target")
+            # A second connector of one class for the same clusters is a flow of its own, as it is on Connect.
+            free = (members for known, members in groups if known == flow and connector.kind not in members)
+            members = next(free, None)
+            if members is None:
+                members = {}
+                groups.append((flow, members))
+            members[connector.kind] = connector
+    clusters: dict[str, Client] = {}
+    flows = []
+    seen: set[Flow] = set()
+    for flow, members in groups:
+        maps = {kind: connector.values for kind, connector in members.items()}
+        for values in maps.values():
+            _add_sides(flow, values, clusters, providers, problems)
+        any_map = maps.get("MirrorSourceConnector") or next(iter(maps.values()))
+        label = any_map["name"].text if flow in seen else ""
+        seen.add(flow)
+        states = {kind: connector.state for kind, connector in members.items()}
+        built = build_flow(flow, default_worker(any_map, worker), maps, providers, problems, label=label, states=states)
+        flows += [built] if built else []
+    if not groups:
+        problems.error(", ".join(path.name for path in paths), "no connector of MM2 in there")
+    return clusters, flows
+
+
+def _worker_file(
+    properties: Mapping[Path, dict[str, Value]], problems: Problems
+) -> tuple[dict[str, Value] | None, Providers]:
+    worker: dict[str, Value] | None = None
+    for path, values in properties.items():
+        if "clusters" in values:
+            problems.error(
+                path.name, "a dedicated-mode file cannot stand beside connectors' JSON files: give one or the other"
+            )
+        elif worker is not None:
+            problems.error(path.name, "a second worker file: a Connect cluster has one")
+        else:
+            worker = values
+            unknown.check_worker(values, problems)
+    return worker, declared_providers(worker or {}, problems)
+
+
+def _add_sides(
+    flow: Flow, values: Values, clusters: dict[str, Client], providers: Providers, problems: Problems
+) -> None:
+    for side, alias in (("source", flow.source), ("target", flow.target)):
+        connection = providers.resolve_all(stripped(values, f"{side}.cluster."), problems)
+        where = next((value.origin.file for value in values.values() if value.origin.file), "")
+        key = f"{side}.cluster.bootstrap.servers"
+        check_bootstrap(alias, connection.get("bootstrap.servers"), where, key, problems)
+        clusters.setdefault(alias, _cluster(connection, problems))
+
+
+def _load_strimzi(paths: Iterable[Path], secrets: Path | None, problems: Problems) -> Loaded:
+    resources = [tree for path in paths for tree in read_yaml(path, problems) if is_mirror_maker(tree)]
+    if not resources and not problems.found:
+        problems.error(", ".join(path.name for path in paths), "no resource with kind: KafkaMirrorMaker2 in there")
+    clusters: dict[str, Client] = {}
+    flows = []
+    for resource in resources:
+        for mirror in mirrors(resource, secrets, problems):
+            unknown.check_worker(mirror.worker, problems)
+            for values in mirror.connectors.values():
+                # The target's own `config` is the worker's, and was looked at as such.
+                own = {key: value for key, value in values.items() if not key.startswith("target.cluster.")}
+                unknown.check_connector(own, problems)
+                _add_sides(mirror.flow, values, clusters, mirror.providers, problems)
+            built = build_flow(
+                mirror.flow, mirror.worker, mirror.connectors, mirror.providers, problems, states=mirror.states
+            )
+            flows += [built] if built else []
+    return clusters, flows
+
+
+def _load_one_cluster(properties: Mapping[Path, dict[str, Value]], problems: Problems) -> Loaded:
+    """A worker's or a client's file by itself: one cluster, no flow. Good to look at, nothing to run."""
+    clusters = {}
+    for path, values in properties.items():
+        if "bootstrap.servers" not in values:
+            near = did_you_mean("clusters", values)
+            problems.error(path.name, f"clusters is missing{near}: name the clusters, for example: clusters = us, eu")
+            continue
+        kind = "a Connect worker's file" if is_worker_file(values) else "a Kafka client's file"
+        problems.warn(path.name, f"{kind}: it describes one cluster and no flow")
+        resolved = declared_providers(values, problems).resolve_all(values, problems)
+        check_bootstrap(path.stem, resolved.get("bootstrap.servers"), path.name, "bootstrap.servers", problems)
+        clusters[path.stem] = _cluster(resolved, problems)
+    return clusters, []
+
+
+def _cluster(values: Values, problems: Problems) -> Client:
+    connection = {key: value for key, value in values.items() if key in CONNECTION_KEYS}
+    check_client("admin", connection, problems)
+    return Client("admin", FrozenMap(connection))
+
+
+def _files(paths: Sequence[Path]) -> Iterable[Path]:
+    for path in paths:
+        if path.is_dir():
+            inside = [file for file in sorted(path.iterdir()) if file.is_file() and file.suffix in _ENDINGS]
+            if not inside:
+                raise ConfigError(f"{path}: the folder holds no .json, .yaml or .properties file")
+            yield from inside
+        elif path.is_file():
+            yield path
+        else:
+            raise ConfigError(f"{path}: no such file or folder")
+
+
+def _kind(path: Path) -> str:
+    """By the ending; where that says nothing, by the first character."""
+    if known := _ENDINGS.get(path.suffix.lower()):
+        if known == "json" and '"KafkaMirrorMaker2"' in path.read_text("utf-8-sig"):
+            return "yaml"  # every Kubernetes resource may be JSON, which is YAML too
+        return known
+    start = path.read_text("latin-1").lstrip()
+    return (
+        "json"
+        if start.startswith("{")
+        else "yaml"
+        if start.startswith(("apiVersion:", "kind:", "---"))
+        else "properties"
+    )

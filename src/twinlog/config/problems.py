@@ -1,0 +1,79 @@
+"""Mistakes in a configuration: all of them at once, each with its place, its value and what to do."""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlog.config.values import Origin, Value
+from twinlog.errors import ConfigError
+
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    level: Level
+    where: str  # "mm2.properties:12", or the file alone
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.level}: {self.text}"
+
+
+class InvalidConfigError(ConfigError):
+    """Every mistake that was found, one line each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class Problems:
+    """Collects while reading goes on, so that an operator mends a file in one go."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+
+    @property
+    def found(self) -> list[Problem]:
+        """In the order of the files' lines, which is the order in which an operator mends them."""
+        return sorted(self._found, key=lambda problem: _place(problem.where))
+
+    @property
+    def errors(self) -> int:
+        return sum(problem.level == "error" for problem in self._found)
+
+    def error(self, where: Origin | str, text: str) -> None:
+        self._add("error", where, text)
+
+    def warn(self, where: Origin | str, text: str) -> None:
+        self._add("warning", where, text)
+
+    def note(self, where: Origin | str, text: str) -> None:
+        self._add("note", where, text)
+
+    def value(self, value: Value, complaint: str) -> None:
+        """A value that cannot be taken: named as the operator wrote it, hidden if it is a secret."""
+        self.error(value.origin, f"{value.origin.key or value.key} = {value.shown!r}: {complaint}")
+
+    def raise_if_any(self) -> None:
+        if self.errors:
+            raise InvalidConfigError(self.found)
+
+    def _add(self, level: Level, where: Origin | str, text: str) -> None:
+        place = where if isinstance(where, str) else f"{where.file}:{where.line}" if where.file else str(where)
+        problem = Problem(level, place, text)
+        if problem not in self._found:  # three connectors share most keys: say it once
+            self._found.append(problem)
+
+
+def _place(where: str) -> tuple[str, int]:
+    file, _, line = where.rpartition(":")
+    return (file, int(line)) if line.isdigit() else (where, 0)
+
+
+def did_you_mean(word: str, known: Iterable[str], *, short: bool = False) -> str:
+    """` (did you mean x?)`, or nothing where no known word is near. Short words are near at fewer equal letters."""
+    near = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.5 if short else 0.8)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,0 +1,97 @@
+"""Reads a Java .properties file, with the line of every key.
+
+The grammar is that of `java.util.Properties`, to the letter; a test feeds both the same bytes. (The library
+javaproperties differs where a line holds nothing but a backslash, and does not tell lines.)
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from twinlog.config.problems import Problems
+from twinlog.config.values import Origin, Value
+
+_BLANK = " \t\f"
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})?|(.))", re.DOTALL)
+_LETTERS = {"t": "\t", "r": "\r", "n": "\n", "f": "\f"}
+_NAMES = {character: f"\\{letter}" for letter, character in _LETTERS.items()}
+
+
+def read_properties(path: Path, problems: Problems) -> dict[str, Value]:
+    """Key -> value, the last of two equal keys winning, as Java has it.
+
+    MM2 reads the file as bytes, hence as ISO-8859-1, where any byte is a character.
+    """
+    found: dict[str, Value] = {}
+    for number, line in _logical_lines(path.read_bytes().decode("latin-1")):
+        try:
+            key, text = (_unescaped(part) for part in _split(line))
+        except ValueError as error:
+            problems.error(f"{path.name}:{number}", str(error))
+            continue
+        if key in found:
+            first = found[key].origin.line
+            problems.warn(f"{path.name}:{number}", f"{key} stands twice: this line wins over line {first}")
+        found[key] = Value(key, text, Origin("file", path.name, number, key))
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines joined where one ends in an odd number of backslashes; comments and empty lines left out.
+
+    What follows a line that is empty but for its backslash begins anew, so it may be a comment.
+    """
+    start, joined = 0, ""
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        rest = natural.lstrip(_BLANK)
+        if not joined:
+            if not rest or rest[0] in "#!":
+                continue
+            start = number
+        joined += rest
+        if (len(joined) - len(joined.rstrip("\\"))) % 2:
+            joined = joined[:-1]
+        elif joined:
+            yield start, joined
+            joined = ""
+    if joined:
+        yield start, joined
+
+
+def _split(line: str) -> tuple[str, str]:
+    """At the first `=`, `:` or blank that no backslash guards."""
+    match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", line, re.DOTALL)
+    assert match  # every part of the pattern may be empty
+    return match[1], line[match.end() :]
+
+
+def _unescaped(text: str) -> str:
+    def meaning(match: re.Match[str]) -> str:
+        if match[2] is not None:
+            return _LETTERS.get(match[2], match[2])
+        if match[1] is None:
+            raise ValueError(r"\u must be followed by four hexadecimal digits; for a backslash write \\")
+        return chr(int(match[1], 16))
+
+    # Java's characters are UTF-16: two escapes may be the halves of one.
+    return _ESCAPE.sub(meaning, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """A file from which Java reads exactly these values."""
+    return "".join(f"{_escaped(key, ' =:')}={_escaped(text, '')}\n" for key, text in values.items())
+
+
+def _escaped(text: str, separators: str) -> str:
+    made = []
+    for number, character in enumerate(text):
+        if character in _NAMES:
+            made.append(_NAMES[character])
+        elif character == "\\" or character in separators or (number == 0 and character in "#! "):
+            made.append("\\" + character)
+        elif " " <= character <= "~":
+            made.append(character)
+        else:  # as Java's own characters, which are UTF-16
+            units = character.encode("utf-16-be").hex()
+            made += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+    return "".join(made)

@@ -1,0 +1,155 @@
+"""The security settings that Strimzi derives from a cluster's `tls` and `authentication`."""
+
+from twinlog.config.problems import Problems
+from twinlog.config.secrets import Secrets
+from twinlog.config.values import Origin, Value, derived
+from twinlog.config.yamltree import Tree
+
+_MODULES = {
+    "plain": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
+    "scram-sha-256": ("SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+    "scram-sha-512": ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+}
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_OAUTH_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+_OAUTH_TEXTS = {
+    "clientId": "oauth.client.id",
+    "username": "oauth.password.grant.username",
+    "tokenEndpointUri": "oauth.token.endpoint.uri",
+    "scope": "oauth.scope",
+    "audience": "oauth.audience",
+    "grantType": "oauth.client.credentials.grant.type",
+    "accessTokenLocation": "oauth.access.token.location",
+    "clientAssertionLocation": "oauth.client.assertion.location",
+    "clientAssertionType": "oauth.client.assertion.type",
+    "accessTokenIsJwt": "oauth.access.token.is.jwt",
+    "maxTokenExpirySeconds": "oauth.max.token.expiry.seconds",
+    "connectTimeoutSeconds": "oauth.connect.timeout.seconds",
+    "readTimeoutSeconds": "oauth.read.timeout.seconds",
+    "httpRetries": "oauth.http.retries",
+    "httpRetryPauseMs": "oauth.http.retry.pause.millis",
+    "includeAcceptHeader": "oauth.include.accept.header",
+    "enableMetrics": "oauth.enable.metrics",
+}
+_OAUTH_SECRETS = {
+    "clientSecret": "oauth.client.secret",
+    "accessToken": "oauth.access.token",
+    "refreshToken": "oauth.refresh.token",
+    "clientAssertion": "oauth.client.assertion",
+    "passwordSecret": "oauth.password.grant.password",
+}
+_OAUTH_OTHER = ("type", "tlsTrustedCertificates", "disableTlsHostnameVerification", "saslExtensions")
+
+
+def security(cluster: Tree, secrets: Secrets, problems: Problems) -> dict[str, Value]:
+    """Keys without a prefix. A secret that cannot be read leaves its reference as text, and a warning or an error."""
+    made: dict[str, Value] = {}
+    tls, authentication = cluster.get("tls"), cluster.get("authentication")
+    if certificates := tls.get("trustedCertificates"):
+        tls.know("trustedCertificates")
+        if text := _certificates(certificates, secrets, problems):
+            made["ssl.truststore.certificates"] = text
+            made["ssl.truststore.type"] = derived("ssl.truststore.type", "PEM", f"from {certificates.path}")
+    uses_sasl = _authentication(authentication, made, secrets, problems) if authentication else False
+    protocol = f"{'SASL_' if uses_sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
+    made["security.protocol"] = derived("security.protocol", protocol, f"from {cluster.path}")
+    return made
+
+
+def _authentication(tree: Tree, made: dict[str, Value], secrets: Secrets, problems: Problems) -> bool:
+    kind = tree.get("type").required()
+    why = f"from {tree.path}"
+    if kind == "tls":
+        tree.know("type", "certificateAndKey")
+        pair = tree.get("certificateAndKey")
+        pair.know("secretName", "certificate", "key")
+        secret = pair.get("secretName")
+        for field, key in (("certificate", "ssl.keystore.certificate.chain"), ("key", "ssl.keystore.key")):
+            name = pair.get(field)
+            if secret.required() and name.required():
+                made[key] = _secret(key, secret.text().strip(), name.text().strip(), name.origin, secrets, problems)
+        made["ssl.keystore.type"] = derived("ssl.keystore.type", "PEM", why)
+        return False
+    if kind in _MODULES:
+        mechanism, module = _MODULES[kind]
+        tree.know("type", "username", "passwordSecret")
+        password = tree.get("passwordSecret")
+        options = {"username": tree.get("username").required()}
+        made["sasl.mechanism"] = derived("sasl.mechanism", mechanism, why)
+        read = _secret(
+            "password",
+            password.get("secretName").required(),
+            password.get("password").required(),
+            password.origin,
+            secrets,
+            problems,
+        )
+        made["sasl.jaas.config"] = _jaas(module, {**options, "password": read.text}, read)
+        return True
+    if kind == "oauth":
+        made["sasl.mechanism"] = derived("sasl.mechanism", "OAUTHBEARER", why)
+        made["sasl.login.callback.handler.class"] = derived("sasl.login.callback.handler.class", _OAUTH_HANDLER, why)
+        made["sasl.jaas.config"] = _oauth(tree, secrets, problems)
+        return True
+    if kind == "custom":
+        tree.know("type", "sasl", "config")
+        for key, value in tree.get("config").items():
+            if key.startswith(("ssl.keystore.", "sasl.")):
+                made[key] = Value(key, value.text(), value.origin)
+            else:
+                problems.warn(
+                    value.origin, f"{value.path}: only ssl.keystore.* and sasl.* are allowed here: it is ignored"
+                )
+        return tree.get("sasl").text() == "true"
+    tree.get("type").complain(f"{kind!r}: expected tls, {', '.join(_MODULES)}, oauth or custom")
+    return False
+
+
+def _oauth(tree: Tree, secrets: Secrets, problems: Problems) -> Value:
+    tree.know(*_OAUTH_TEXTS, *_OAUTH_SECRETS, *_OAUTH_OTHER)
+    options = {option: tree.get(field).text() for field, option in _OAUTH_TEXTS.items() if tree.get(field)}
+    last = derived("sasl.jaas.config", "", f"from {tree.path}")
+    for field, option in _OAUTH_SECRETS.items():
+        if named := tree.get(field):
+            key = named.get("password" if field == "passwordSecret" else "key").required()
+            last = _secret(option, named.get("secretName").required(), key, named.origin, secrets, problems)
+            options[option] = last.text
+    return _jaas(_OAUTH, options, last)
+
+
+def _jaas(module: str, options: dict[str, str], read: Value) -> Value:
+    words = [f'{name}="{text.translate(_QUOTE)}"' for name, text in options.items()]
+    return Value("sasl.jaas.config", f"{module} required {' '.join(words)};", read.origin)
+
+
+_QUOTE = str.maketrans({"\\": "\\\\", '"': '\\"'})
+
+
+def _certificates(trees: Tree, secrets: Secrets, problems: Problems) -> Value | None:
+    texts, references = [], []
+    for tree in trees.each():
+        tree.know("secretName", "certificate", "pattern")
+        secret = tree.get("secretName").required()
+        pattern = tree.get("pattern")
+        key = (pattern or tree.get("certificate")).required()
+        if secret and key:
+            value = _secret("certificate", secret, key, tree.origin, secrets, problems, matching=bool(pattern))
+            texts.append(value.text.strip())
+            references.append(value.reference or value.text)
+    if not texts:
+        return None
+    key = "ssl.truststore.certificates"
+    return Value(key, "\n".join(texts) + "\n", trees.origin, "".join(references))
+
+
+def _secret(
+    key: str, secret: str, name: str, origin: Origin, secrets: Secrets, problems: Problems, *, matching: bool = False
+) -> Value:
+    reference = f"<{secret}/{name}>"
+    read = secrets.matching if matching else secrets.read
+    try:
+        return Value(key, read(secret, name), origin, reference)
+    except LookupError as error:
+        # Without --secrets a resource can still be looked at; with it, a secret that is missing is a mistake.
+        (problems.warn if secrets.folder is None else problems.error)(origin, str(error))
+        return Value(key, reference, origin, reference)

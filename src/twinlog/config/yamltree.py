@@ -1,0 +1,141 @@
+"""YAML with the line of every value, and with the text that Kubernetes would make of it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from twinlog.config.problems import Problems, did_you_mean
+from twinlog.config.values import Origin
+
+# `secretName: source-user   ------- 1`: a guide's pointer to its explanation, never part of a Kubernetes value.
+_CALLOUT = re.compile(r"^(.*?\S)\s+-{4,}\s*\d+\s*$")
+# `bootstrapServers: #Dest service#`: to YAML a comment, to the guide's author a value to fill in.
+_HASHED = re.compile(r"^(\s*(?:- )?[\w.]+:)\s+(#[^#]+#)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A value of a YAML document: a text, None, a list or a mapping of further ones."""
+
+    content: Any
+    file: str
+    line: int
+    path: str
+    problems: Problems = field(repr=False)
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("file", self.file, self.line, self.path)
+
+    def __bool__(self) -> bool:
+        return self.content is not None
+
+    def get(self, key: str) -> "Tree":
+        """The value under a key; an empty tree where there is none, so that a path can be followed without asking."""
+        if isinstance(self.content, dict) and key in self.content:
+            found: Tree = self.content[key]
+            return found
+        return Tree(None, self.file, self.line, f"{self.path}.{key}".lstrip("."), self.problems)
+
+    def items(self) -> Iterator[tuple[str, "Tree"]]:
+        if isinstance(self.content, dict):
+            yield from self.content.items()
+        elif self:
+            self.complain("expected a mapping of keys to values")
+
+    def each(self) -> Iterator["Tree"]:
+        if isinstance(self.content, list):
+            yield from self.content
+        elif self:
+            self.complain("expected a list")
+
+    def text(self, default: str = "") -> str:
+        if isinstance(self.content, dict | list):
+            self.complain("expected a text")
+            return default
+        return default if self.content is None else str(self.content)
+
+    def required(self) -> str:
+        text = self.text().strip()
+        if not text:
+            self.complain("is missing")
+        return text
+
+    def complain(self, what: str) -> None:
+        colon = "" if what == "is missing" else ":"
+        self.problems.error(self.origin, f"{self.path}{colon} {what}")
+
+    def know(self, *fields: str) -> None:
+        """Warns of fields that this object does not have."""
+        if isinstance(self.content, dict):
+            for key, tree in self.content.items():
+                if key not in fields:
+                    self.problems.warn(
+                        tree.origin, f"{tree.path}: unknown field{did_you_mean(key, fields)}: it is ignored"
+                    )
+
+
+def read_yaml(path: Path, problems: Problems) -> list[Tree]:
+    """Every document of the file."""
+    lines = path.read_text("utf-8-sig").splitlines()
+    if pointed := [str(number) for number, line in enumerate(lines, 1) if _CALLOUT.match(line)]:
+        problems.note(
+            path.name, f"pointers of dashes and a number are left out at the end of lines {', '.join(pointed)}"
+        )
+    text = "\n".join(map(_plain, lines))
+    loader = yaml.SafeLoader(text)
+    trees = []
+    try:
+        while loader.check_node():
+            trees.append(_tree(loader, loader.get_node(), path.name, "", problems))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        problems.error(f"{path.name}:{line}", f"not YAML: {error.problem or error}")
+    except yaml.YAMLError as error:
+        problems.error(path.name, f"not YAML: {' '.join(str(error).split())}")
+    finally:
+        loader.dispose()
+    return trees
+
+
+def _plain(line: str) -> str:
+    if match := _CALLOUT.match(line):
+        line = match[1]
+    if match := _HASHED.match(line):
+        line = f'{match[1]} "{match[2]}"'
+    return line if line.strip() else ""
+
+
+def _tree(loader: yaml.SafeLoader, node: Any, file: str, path: str, problems: Problems) -> Tree:
+    content: Any
+    if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)  # merges `<<: *anchor`
+        content = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            # Kafka's keys have dots of their own: brackets keep the path readable.
+            below = f"{path}[{key}]" if "." in key else f"{path}.{key}".lstrip(".")
+            if key in content:
+                problems.warn(f"{file}:{key_node.start_mark.line + 1}", f"{below} stands twice: this one wins")
+            content[key] = _tree(loader, value_node, file, below, problems)
+    elif isinstance(node, yaml.SequenceNode):
+        content = [_tree(loader, child, file, f"{path}[{number}]", problems) for number, child in enumerate(node.value)]
+    else:
+        content = _scalar(loader, node)
+    return Tree(content, file, node.start_mark.line + 1, path, problems)
+
+
+def _scalar(loader: yaml.SafeLoader, node: Any) -> str | None:
+    if node.tag in (
+        "tag:yaml.org,2002:null",
+        "tag:yaml.org,2002:bool",
+        "tag:yaml.org,2002:int",
+        "tag:yaml.org,2002:float",
+    ):
+        value = loader.construct_object(node)
+        return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return str(node.value)

@@ -1,0 +1,127 @@
+"""Kafka Connect's JSON: flat or with name and config, in a folder or as a list of files; three of them form a flow."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import InvalidConfigError, load
+
+MIRROR = "org.apache.kafka.connect.mirror."
+BASE = {
+    "source.cluster.alias": "us",
+    "target.cluster.alias": "eu",
+    "source.cluster.bootstrap.servers": "u:9092",
+    "target.cluster.bootstrap.servers": "e:9092",
+}
+
+
+def connector(path: Path, name: str, config: dict[str, object], *, wrapped: bool = False) -> Path:
+    body: dict[str, object] = {"connector.class": MIRROR + name, **BASE, **config}
+    path.write_text(json.dumps({"name": path.stem, "config": body} if wrapped else body, indent=2))
+    return path
+
+
+def test_three_files_form_one_flow(tmp_path: Path) -> None:
+    connector(tmp_path / "msc.json", "MirrorSourceConnector", {"topics": "a,b", "tasks.max": 3})
+    connector(tmp_path / "cpc.json", "MirrorCheckpointConnector", {"groups": "g"}, wrapped=True)
+    connector(tmp_path / "hbc.json", "MirrorHeartbeatConnector", {"emit.heartbeats.interval.seconds": "5"})
+    (flow,) = load([tmp_path]).flows
+    assert str(flow.flow) == "us->eu"
+    assert flow.replicates  # a connector's own default is enabled, unlike a dedicated-mode file's
+    assert flow.source is not None
+    assert flow.checkpoint is not None
+    assert flow.heartbeat is not None
+    assert (flow.source.settings.name, flow.source.settings.topics, flow.source.settings.tasks_max) == (
+        "msc",
+        ("a", "b"),
+        3,
+    )
+    assert (flow.checkpoint.settings.name, flow.checkpoint.settings.groups) == ("cpc", ("g",))
+    assert flow.heartbeat.settings.emit_heartbeats_interval_seconds == 5
+
+
+def test_two_sources_are_two_flows(tmp_path: Path) -> None:
+    files = [
+        connector(tmp_path / "a.json", "MirrorSource", {}),
+        connector(tmp_path / "b.json", "MirrorSourceConnector", {"source.cluster.alias": "ap"}),
+    ]
+    assert [str(flow) for flow in load(files).flows] == ["us->eu", "ap->eu"]
+
+
+def test_a_second_connector_of_one_class_is_a_flow_of_its_own(tmp_path: Path) -> None:
+    files = [
+        connector(tmp_path / "orders.json", "MirrorSourceConnector", {"topics": "orders"}),
+        connector(tmp_path / "clicks.json", "MirrorSourceConnector", {"topics": "clicks"}),
+    ]
+    assert [str(flow) for flow in load(files).flows] == ["us->eu", "us->eu (clicks)"]
+
+
+def test_records_go_to_the_workers_cluster(tmp_path: Path) -> None:
+    connector(tmp_path / "msc.json", "MirrorSourceConnector", {"producer.override.linger.ms": "9"})
+    (tmp_path / "worker.properties").write_text(
+        "bootstrap.servers=w:9092\ngroup.id=g\nkey.converter=K\nvalue.converter=V\nconfig.storage.topic=c\n"
+        "offset.storage.topic=o\nstatus.storage.topic=s\nproducer.compression.type=lz4\n"
+    )
+    (flow,) = load([tmp_path]).flows
+    assert flow.source is not None
+    data = flow.source.clients["data.producer"]
+    assert (data["bootstrap.servers"], data["compression.type"], data["linger.ms"]) == (("w:9092",), "lz4", 9)
+    assert flow.worker.settings.offset_storage_topic == "o"
+    assert flow.source.clients["target.admin"]["bootstrap.servers"] == ("e:9092",)
+
+
+def test_a_state_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "msc.json"
+    body = {"name": "x", "initial_state": "STOPPED", "config": {"connector.class": "MirrorSource", **BASE}}
+    path.write_text(json.dumps(body))
+    (flow,) = load([path]).flows
+    assert flow.source is not None
+    assert flow.source.state == "stopped"
+    assert not flow.replicates
+
+
+def test_other_connectors_are_left_out(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "b.json").write_text('{"name": "files", "connector.class": "FileStreamSource"}')
+    config = load([tmp_path])
+    assert len(config.flows) == 1
+    assert [str(problem) for problem in config.problems] == [
+        "b.json:1: warning: connector.class = 'FileStreamSource' is not a connector of MM2: left out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ('{"name": "x",\n oops}', "x.json:2: error: not JSON: "),
+        ('{"name": "x"}', "x.json: error: connector.class is missing: one of org.apache"),
+        ("[1]", "expected a connector"),
+        ('{"connector.class": "MirrorSource", "topics": ["a"]}', "topics: expected a text, a number, true or false"),
+        ('{"connector.class": "MirrorSource"}', "source.cluster.alias is missing"),
+        (
+            '{"connector.class": "MirrorSource", "source.cluster.alias": "us"}',
+            "source.cluster.bootstrap.servers is missing",
+        ),
+        (
+            '{"connector.class": "MirrorSource",\n\n"source.cluster.alias": "u",\n"tasks.max": 0}',
+            "x.json:4: error: tasks.max = '0'",
+        ),
+        ('{"config": {"connector.class": "MirrorSource"}, "initial_state": "GONE"}', "initial_state = 'GONE'"),
+    ],
+)
+def test_a_mistake_names_file_and_line(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(InvalidConfigError) as caught:
+        load([path])
+    assert complaint in str(caught.value)
+
+
+def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    path = connector(tmp_path / "a.json", "MirrorSourceConnector", {"topic": "x", "source.cluster.max.poll.records": 1})
+    said = [str(problem) for problem in load([path]).problems]
+    assert said == [
+        "a.json:7: warning: topic: unknown key (did you mean topics?)",
+        "a.json:8: warning: source.cluster.max.poll.records: MM2 ignores it here",
+    ]

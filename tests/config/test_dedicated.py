@@ -1,0 +1,233 @@
+"""The dedicated-mode file: which flows exist, who gets which setting. MM2's rules, the surprising ones by name."""
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from twinlog.config import Config, FlowConfig
+
+Read = Callable[..., Config]
+Mistakes = Callable[..., list[str]]
+
+APPENDIX_A = """\
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+security.protocol = SSL
+A.security.protocol = SASL_SSL
+A.consumer.isolation.level = read_committed
+B.producer.compression.type = zstd
+B.exactly.once.source.support = enabled
+tasks.max = 8
+offset.lag.max = 10
+offset.flush.interval.ms = 5000
+producer.acks = 1
+use.defaults.from = source
+A->B.enabled = true
+A->B.topics = orders.*
+A->B.consumer.isolation.level = read_uncommitted
+A->B.producer.linger.ms = 5
+"""
+TWO = "clusters = us, eu\nus.bootstrap.servers = u:1\neu.bootstrap.servers = e:1\n"
+
+
+def flow(config: Config, name: str) -> FlowConfig:
+    return next(f for f in config.flows if str(f.flow) == name)
+
+
+class TestTheSpecificationsWorkedExample:
+    """Appendix A of the specification."""
+
+    def test_flows(self, read: Read) -> None:
+        config = read(APPENDIX_A)
+        assert [(str(f.flow), f.replicates) for f in config.flows] == [("A->B", True), ("B->A", False)]
+
+    def test_worker(self, read: Read) -> None:
+        worker = flow(read(APPENDIX_A), "A->B").worker
+        texts = {key: value.text for key, value in worker.values.items()}
+        assert texts["bootstrap.servers"] == texts["producer.bootstrap.servers"] == "b:9092"
+        assert texts["security.protocol"] == texts["admin.security.protocol"] == "SSL"
+        assert texts["producer.compression.type"] == "zstd"
+        assert texts["group.id"] == "A-mm2"
+        assert not {"producer.acks", "offset.flush.interval.ms", "topics", "producer.linger.ms"} & set(texts)
+        assert worker.settings.exactly_once_source_support == "enabled"
+        assert worker.settings.offset_flush_interval_ms == 60_000
+        assert worker.settings.offset_storage_topic == "mm2-offsets.A.internal"
+
+    def test_connectors(self, read: Read) -> None:
+        source = flow(read(APPENDIX_A), "A->B").source
+        assert source is not None
+        assert (source.settings.tasks_max, source.settings.offset_lag_max) == (8, 10)
+        assert source.settings.topics == ("orders.*",)
+        assert source.settings.use_defaults_from == "target"  # MM2 does not pass it on from the top level
+        assert source.values["source.cluster.security.protocol"].text == "SASL_SSL"
+        assert source.values["target.cluster.security.protocol"].text == "SSL"
+
+    def test_the_clusters_client_settings_beat_the_flows(self, read: Read) -> None:
+        source = flow(read(APPENDIX_A), "A->B").source
+        assert source is not None
+        assert source.clients["source.consumer"]["isolation.level"] == "read_committed"
+
+    def test_the_records_producer_is_the_workers(self, read: Read) -> None:
+        source = flow(read(APPENDIX_A), "A->B").source
+        assert source is not None
+        data, syncs = source.clients["data.producer"], source.clients["source.producer"]
+        assert (data["compression.type"], data["linger.ms"], data["acks"]) == ("zstd", 5, "all")
+        assert data["max.in.flight.requests.per.connection"] == 1
+        assert "linger.ms" not in data.values  # 5 is Kafka's default; the flow's own 5 goes to the offset syncs
+        assert (syncs["linger.ms"], syncs["compression.type"]) == (5, "none")
+
+    def test_what_mm2_ignores_is_said(self, read: Read) -> None:
+        said = [str(problem) for problem in read(APPENDIX_A).problems]
+        assert said == [
+            "mm2.properties:11: warning: offset.flush.interval.ms: MM2 ignores it at the top level: "
+            "write <target>.offset.flush.interval.ms",
+            "mm2.properties:12: warning: producer.acks: MM2 ignores it at the top level: write <target>.producer.acks",
+            "mm2.properties:13: warning: use.defaults.from: MM2 ignores it at the top level: "
+            "write <source>-><target>.use.defaults.from",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "flows"),
+    [
+        ("", {"us->eu": False, "eu->us": False}),  # heartbeats make a flow of every pair
+        ("us->eu.enabled = true", {"us->eu": True, "eu->us": False}),
+        ("us->eu.enabled = TRUE", {"us->eu": True, "eu->us": False}),
+        ("emit.heartbeats.enabled = false\nus->eu.enabled = true", {"us->eu": True}),
+        ("us->eu.enabled = true\neu->us.emit.heartbeats.enabled = false", {"us->eu": True}),
+        # MM2 looks for the flow without trimming, but the connector trims: heartbeats alone keep this one alive.
+        ("us->eu.enabled = true \n", {"us->eu": True, "eu->us": False}),
+        ("us->eu.enabled = true \nemit.heartbeats.enabled = false\neu->us.enabled = true", {"eu->us": True}),
+        ("emit.heartbeats.enabled = false\neu->us.emit.heartbeats.enabled = true", {"eu->us": False}),
+    ],
+)
+def test_which_flows_exist(read: Read, lines: str, flows: dict[str, bool]) -> None:
+    assert {str(f.flow): f.replicates for f in read(TWO + lines).flows} == flows
+
+
+def test_top_level_storage_keys_beat_the_clusters(read: Read) -> None:
+    config = read(TWO + "eu.offset.storage.replication.factor = 1\noffset.storage.replication.factor = 2\n")
+    assert flow(config, "us->eu").worker.settings.offset_storage_replication_factor == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("topics.blacklist", "topics_exclude"),
+        ("topics.whitelist", "topics"),
+        ("config.properties.blacklist", "config_properties_exclude"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "us->eu."])
+def test_old_names_are_read_with_a_note(read: Read, prefix: str, old: str, new: str) -> None:
+    config = read(TWO + f"us->eu.enabled = true\n{prefix}{old} = x.*\n")
+    source = flow(config, "us->eu").source
+    assert source is not None
+    assert getattr(source.settings, new) == ("x.*",)
+    assert any(
+        problem.level == "note" and f"{prefix}{old} is an old name" in problem.text for problem in config.problems
+    )
+
+
+def test_the_new_name_wins_over_the_old(read: Read) -> None:
+    config = read(TWO + "groups.blacklist = old\nus->eu.groups.exclude = new\n")
+    checkpoint = flow(config, "us->eu").checkpoint
+    assert checkpoint is not None
+    assert checkpoint.settings.groups_exclude == ("new",)
+    assert any("groups.blacklist is ignored" in problem.text for problem in config.problems)
+
+
+def test_checkpoints_need_offset_syncs(read: Read) -> None:
+    config = read(TWO + "us->eu.enabled = true\nus->eu.emit.offset-syncs.enabled = false\n")
+    assert flow(config, "us->eu").checkpoint is None
+    assert flow(config, "eu->us").checkpoint is not None
+
+
+def test_a_config_crosses_to_other_processes_unchanged(read: Read) -> None:
+    config = read(APPENDIX_A)
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_a_config_cannot_be_changed(read: Read) -> None:
+    config = read(APPENDIX_A)
+    with pytest.raises(AttributeError):
+        config.flows = ()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        config.clusters["A"] = None  # type: ignore[index]
+
+
+def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
+    assert mistakes(
+        "clusters = us, eu\n"
+        "us.bootstrap.servers = u\n"
+        "tasks.max = 0\n"
+        "us->eu.enabled = true\n"
+        "us->eu.topics = orders.(\n"
+        "us->eu.offset.lag.max = many\n"
+        "us.security.protocol = TLS\n"
+        "eu.consumer.isolation.level = commited\n"
+        "replication.policy.class = com.acme.Policy\n"
+    ) == [
+        "mm2.properties: error: eu.bootstrap.servers is missing: give cluster 'eu' its brokers as host:port,host:port",
+        "mm2.properties:2: error: us.bootstrap.servers = 'u': 'u' is not host:port",
+        "mm2.properties:3: error: tasks.max = '0': expected at least 1",
+        "mm2.properties:5: error: us->eu.topics = 'orders.(': Java itself refuses it: unclosed group at 7",
+        "mm2.properties:6: error: us->eu.offset.lag.max = 'many': expected a whole number",
+        "mm2.properties:7: error: us.security.protocol = 'TLS': expected one of SASL_SSL, PLAINTEXT, SSL, SASL_PLAINTEXT",
+        "mm2.properties:8: error: eu.consumer.isolation.level = 'commited': expected one of read_committed, read_uncommitted",
+        "mm2.properties:9: error: replication.policy.class = 'com.acme.Policy': this Java class cannot be run here: use "
+        "org.apache.kafka.connect.mirror.DefaultReplicationPolicy or "
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy, or write it in Python as package.module:Class",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("us->eu.topics = a,,b", "a list must not have an empty element: remove the extra comma"),
+        ("us->eu.topics = a, b, a", "'a' stands twice in the list: remove one"),
+        ("us->eu.groups = \\\\p{IsLatin}x", "Latin"),
+        ("sync.topic.acls.enabled = yes", "expected true or false"),
+        ("us->eu.exactly.once.support = required", "isolation.level = read_committed, but it is read_uncommitted"),
+        ("us->eu.emit.offset-syncs.enabled = false\nus->eu.offset-syncs.topic.location = target", "contradicts"),
+        ("eu.offset.storage.replication.factor = 0", "expected at least 1, or -1 for the broker's default"),
+        ("a = \\u12", "four hexadecimal digits"),
+    ],
+)
+def test_a_mistake_names_line_value_and_remedy(mistakes: Mistakes, line: str, complaint: str) -> None:
+    (found,) = mistakes(TWO + "us->eu.enabled = true\n" + line + "\n")
+    assert complaint in found
+    assert found.startswith("mm2.properties:")
+
+
+def test_no_clusters_no_flow(mistakes: Mistakes) -> None:
+    assert "clusters is missing (did you mean" not in mistakes("x = 1\n")[0]
+    assert "clusters is missing (did you mean cluster?)" in mistakes("cluster = us, eu\n")[0]
+    assert "no flow: name two clusters" in mistakes("clusters = us\nus.bootstrap.servers = u:1\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("topic = x", "topic: unknown key (did you mean topics?)"),
+        ("us->eu.replication.facter = 3", "unknown key (did you mean replication.factor?)"),
+        ("us.topics = x", "MM2 ignores it for a cluster: write topics, or <source>-><target>.topics"),
+        ("us.max.poll.records = 5", "MM2 ignores it for a cluster: write us.consumer.max.poll.records"),
+        (
+            "us->eu.offset.flush.interval.ms = 5",
+            "never reaches the worker from here: write eu.offset.flush.interval.ms",
+        ),
+        ("us->eur.enabled = true", "no cluster is called 'eur' (did you mean eu?)"),
+        ("us->us.enabled = true", "a flow joins two different clusters"),
+        ("eu.producer.isolation.level = x", "a Kafka producer has no such setting (it is one of the consumer)"),
+        ("eu.consumer.isolation.levl = x", "a Kafka consumer has no such setting (did you mean isolation.level?)"),
+        ("uss.bootstrap.servers = u:1", "no cluster is called 'uss' (did you mean us?)"),
+        ("use.incremental.alter.configs = never", "no longer a setting"),
+    ],
+)
+def test_a_key_without_effect_is_a_warning(read: Read, line: str, said: str) -> None:
+    warnings = [problem.text for problem in read(TWO + "us->eu.enabled = true\n" + line + "\n").problems]
+    assert len(warnings) == 1, warnings
+    assert said in warnings[0]

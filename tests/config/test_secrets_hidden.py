@@ -1,0 +1,75 @@
+"""No secret is ever shown: not in `repr`, not in messages, not by `config show`."""
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import InvalidConfigError, load
+from twinlog.config.values import MASK, Origin, Value, is_secret
+from twinlog.surface import config_show
+
+SECRET = "s3cr3t-value"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "us.sasl.jaas.config", "ssl.keystore.password", "us.consumer.ssl.key.password", "source.cluster.ssl.truststore.password",
+        "us.sasl.jaas.confg", "us.ssl.keystore.pasword", "ssl.keystore.key", "us.my.api.key", "x.access.token",
+        "basic.auth.user.info", "us.sasl.oauthbearer.client.credentials.client.secret", "aws.secret.access.key",
+    ],
+)  # fmt: skip
+def test_secret_keys(key: str) -> None:
+    assert is_secret(key)
+    assert SECRET not in repr(Value(key, SECRET, Origin("default")))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "topics", "ssl.keystore.location", "ssl.truststore.type", "sasl.mechanism", "security.protocol", "name",
+        "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.credentials.client.id", "key.converter",
+        "sasl.login.callback.handler.class", "tasks.max",
+    ],
+)  # fmt: skip
+def test_harmless_keys(key: str) -> None:
+    assert not is_secret(key)
+
+
+def test_a_secret_in_an_unsuspicious_key_is_seen_by_its_text() -> None:
+    assert is_secret("comment", 'org.x.PlainLoginModule required username="u" password="p";')
+    assert is_secret("url", "http://user:pass@host/")
+
+
+def every_face(path: Path) -> str:
+    try:
+        config = load([path])
+    except InvalidConfigError as error:
+        return str(error) + repr(error) + repr(error.problems)
+    return (
+        repr(config) + str(config) + config_show.as_json(config) + config_show.as_text(config) + repr(config.problems)
+    )
+
+
+@pytest.mark.parametrize("extra", ["", "tasks.max = none\n"])
+def test_nothing_that_is_left_behind_has_the_secret(tmp_path: Path, extra: str) -> None:
+    (tmp_path / "secrets.properties").write_text(f"password = {SECRET}\n")
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = us, eu\nus.bootstrap.servers = u:1\neu.bootstrap.servers = e:1\nus->eu.enabled = true\n"
+        f'us.sasl.jaas.config = org.x.PlainLoginModule required username="me" password="{SECRET}";\n'
+        f"eu.ssl.keystore.password = {SECRET}\n"
+        f"eu.consumer.ssl.key.password = {SECRET}\n"
+        f"us.ssl.kestore.pasword = {SECRET}\n"
+        f"us.sasl.login.refresh.window.factor.password = {SECRET}\n"
+        f"basic.auth.credentials = {SECRET}\n"
+        "config.providers = file\n"
+        "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        f"us.client.rack = ${{file:{tmp_path}/secrets.properties:password}}\n"
+        f"eu.ssl.truststore.password = ${{file:{tmp_path}/secrets.properties:password}}\n" + extra
+    )
+    shown = every_face(path)
+    assert SECRET not in shown
+    if not extra:
+        assert MASK in shown
+        assert "secrets.properties:password}" in shown  # where it comes from may be seen

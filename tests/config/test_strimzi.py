@@ -1,0 +1,171 @@
+"""Strimzi's KafkaMirrorMaker2, both versions, with secrets from a folder."""
+
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import Config, InvalidConfigError, load
+
+V1 = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata: {name: mm2, namespace: kafka}
+spec:
+  replicas: 1
+  target:
+    alias: eu
+    bootstrapServers: e:9093
+    groupId: mm2-group
+    configStorageTopic: mm2-configs
+    offsetStorageTopic: mm2-offsets
+    statusStorageTopic: mm2-status
+    config:
+      producer.compression.type: zstd
+      offset.flush.interval.ms: 10000
+    tls:
+      trustedCertificates:
+        - secretName: eu-ca
+          pattern: "*.crt"
+    authentication:
+      type: scram-sha-512
+      username: mirror
+      passwordSecret: {secretName: eu-user, password: password}
+  mirrors:
+    - source:
+        alias: us
+        bootstrapServers: u:9093
+        tls: {}
+        authentication:
+          type: tls
+          certificateAndKey: {secretName: us-user, certificate: user.crt, key: user.key}
+      sourceConnector:
+        tasksMax: 4
+        config:
+          replication.factor: -1
+          sync.topic.acls.enabled: "false"
+      checkpointConnector:
+        state: paused
+        config:
+          sync.group.offsets.enabled: true
+      topicsPattern: "orders, clicks"
+      topicsExcludePattern: "x.*"
+      groupsPattern: ".*"
+"""
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    for name, content in {
+        "eu-ca/a.crt": "CERTIFICATE A",
+        "eu-ca/b.crt": "CERTIFICATE B",
+        "eu-ca/ignored.p12": "binary",
+        "eu-user/password": 'pa"ss\\word',
+        "us-user/user.crt": "CHAIN",
+        "us-user/user.key": "KEY",
+    }.items():
+        path = tmp_path / "secrets" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return tmp_path / "secrets"
+
+
+def read(tmp_path: Path, text: str, secrets: Path | None = None) -> Config:
+    path = tmp_path / "mm2.yaml"
+    path.write_text(text)
+    return load([path], secrets)
+
+
+def test_v1(tmp_path: Path, secrets: Path) -> None:
+    config = read(tmp_path, V1, secrets)
+    assert config.problems == ()
+    (flow,) = config.flows
+    assert flow.source is not None
+    assert flow.checkpoint is not None
+    assert flow.heartbeat is None
+    assert flow.source.settings.name == "us->eu.MirrorSourceConnector"
+    assert (flow.source.settings.tasks_max, flow.source.settings.replication_factor) == (4, -1)
+    assert flow.source.settings.topics == ("orders", "clicks")
+    assert flow.source.settings.topics_exclude == ("x.*",)
+    assert not flow.source.settings.sync_topic_acls_enabled
+    assert flow.checkpoint.settings.sync_group_offsets_enabled
+    assert flow.checkpoint.state == "paused"
+    assert flow.worker.settings.group_id == "mm2-group"
+    assert flow.worker.settings.offset_flush_interval_ms == 10_000
+
+    data = flow.source.clients["data.producer"]
+    assert (data["security.protocol"], data["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert data["compression.type"] == "zstd"
+    assert data["ssl.truststore.certificates"] == "CERTIFICATE A\nCERTIFICATE B"
+    assert data["ssl.truststore.type"] == "PEM"
+    assert data["sasl.jaas.config"] == (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="mirror" password="pa\\"ss\\\\word";'
+    )
+    consumer = flow.source.clients["source.consumer"]
+    assert (consumer["security.protocol"], consumer["ssl.keystore.type"]) == ("SSL", "PEM")
+    assert (consumer["ssl.keystore.certificate.chain"], consumer["ssl.keystore.key"]) == ("CHAIN", "KEY")
+
+
+def test_v1beta2_has_strimzis_defaults(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaMirrorMaker2\nspec:\n  connectCluster: eu\n  clusters:\n"
+        "    - {alias: us, bootstrapServers: 'u:1'}\n    - {alias: eu, bootstrapServers: 'e:1'}\n  mirrors:\n"
+        "    - sourceCluster: us\n      targetCluster: eu\n      sourceConnector: {}\n      heartbeatConnector: {}\n"
+        "      topicsBlacklistPattern: old\n      topicsExcludePattern: new\n      groupsBlacklistPattern: g\n"
+        "      checkpointConnector: {pause: true}\n",
+    )
+    (flow,) = config.flows
+    assert flow.worker.settings.group_id == "mirrormaker2-cluster"
+    assert flow.worker.settings.offset_storage_topic == "mirrormaker2-cluster-offsets"
+    assert flow.source is not None
+    assert flow.checkpoint is not None
+    assert flow.heartbeat is not None
+    assert flow.source.settings.topics_exclude == ("new",)
+    assert flow.checkpoint.settings.groups_exclude == ("g",)
+    assert flow.checkpoint.state == "paused"
+    assert flow.source.clients["source.consumer"]["security.protocol"] == "PLAINTEXT"
+
+
+def test_without_the_folder_secrets_are_missed_but_the_rest_is_read(tmp_path: Path) -> None:
+    config = read(tmp_path, V1)
+    assert len(config.flows) == 1
+    assert {problem.level for problem in config.problems} == {"warning"}
+    assert any(
+        "secret 'us-user' is needed: name the folder of mounted secrets with --secrets" in p.text
+        for p in config.problems
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("secretName: us-user", "secretName: nobody", "mm2.yaml:31: error: secret 'nobody' is not there"),
+        ("key: user.key", "key: other.key", "us-user/other.key"),
+        ("secretName: us-user", "secretName: ../us-user", "cannot be the name of a secret"),
+        ('pattern: "*.crt"', 'pattern: "*.pem"', "no key of secret 'eu-ca' matches '*.pem'"),
+        ("groupId: mm2-group", "x: y", "spec.target.groupId is missing"),
+        ("kafka.strimzi.io/v1", "kafka.strimzi.io/v2", "expected kafka.strimzi.io/v1 or"),
+        ("type: tls", "type: kerberos", "'kerberos': expected tls, plain"),
+        ("tasksMax: 4", "tasksMax: none", "spec.mirrors[0].sourceConnector.tasksMax = 'none': expected a whole number"),
+        ("bootstrapServers: u:9093", "x: y", "source.cluster.bootstrap.servers is missing"),
+        ("state: paused", "state: asleep", "'asleep': expected running, paused or stopped"),
+        ("replicas: 1", "replicas: [1", "mm2.yaml:6: error: not YAML"),
+    ],
+)
+def test_mistakes(tmp_path: Path, secrets: Path, old: str, new: str, complaint: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        read(tmp_path, V1.replace(old, new), secrets)
+    assert complaint in str(caught.value)
+
+
+def test_unknown_fields_are_warnings(tmp_path: Path, secrets: Path) -> None:
+    config = read(tmp_path, V1.replace("tasksMax: 4", "taskMax: 4"), secrets)
+    assert [str(problem) for problem in config.problems] == [
+        "mm2.yaml:33: warning: spec.mirrors[0].sourceConnector.taskMax: unknown field (did you mean tasksMax?): it is ignored"
+    ]
+
+
+def test_what_strimzi_forbids_is_left_out(tmp_path: Path, secrets: Path) -> None:
+    config = read(tmp_path, V1.replace("producer.compression.type: zstd", "sasl.mechanism: PLAIN"), secrets)
+    assert any("Strimzi ignores it here" in problem.text for problem in config.problems)
+    assert config.flows[0].worker.values["sasl.mechanism"].text == "SCRAM-SHA-512"

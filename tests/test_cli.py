@@ -1,0 +1,87 @@
+"""The command `twinlog`, as an operator runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SEEDS = Path(__file__).parent / "config" / "seeds"
+TWINLOG = Path(sys.executable).with_name("twinlog")
+
+
+def twinlog(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TWINLOG, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def test_config_show_tells_value_and_origin_of_every_setting() -> None:
+    run = twinlog("config", "show", SEEDS / "one-way.properties", "--flow", "rdc->ord")
+    assert run.returncode == 0
+    rows = {line.split()[0]: line.split() for line in run.stdout.splitlines() if line.startswith("  ")}
+    assert rows["topics"][1:] == ["one-way.properties:27", "apache-logs,", "DmmAccess"]
+    assert rows["offset.lag.max"][1:] == ["default", "100"]
+    assert rows["topics.exclude"][1:4] == ["one-way.properties:56", "(alias:", "topics.blacklist)"]
+    assert rows["group.id"][1:] == ["derived", "(from", "rdc->ord)", "rdc-mm2"]
+    assert "ord->rdc" not in run.stdout
+    assert "one-way.properties:56: note: topics.blacklist is an old name" in run.stderr
+
+
+def test_config_show_for_scripts() -> None:
+    run = twinlog("config", "show", SEEDS / "one-way.properties", "--json")
+    shown = json.loads(run.stdout)
+    flow = next(flow for flow in shown["flows"] if flow["flow"] == "rdc->ord")
+    source = flow["connectors"]["MirrorSourceConnector"]
+    assert source["settings"]["topics"] == {
+        "value": ["apache-logs", "DmmAccess"],
+        "from": {"kind": "file", "file": "one-way.properties", "line": 27, "key": "rdc->ord.topics"},
+    }
+    assert source["settings"]["tasks.max"]["value"] == 20
+    assert source["config"]["source.cluster.bootstrap.servers"]["value"].startswith("node001")
+    assert flow["worker"]["config"]["group.id"]["value"] == "rdc-mm2"
+    assert shown["problems"]
+
+
+def test_secrets_are_not_shown() -> None:
+    for form in ([], ["--json"]):
+        run = twinlog("config", "show", SEEDS / "from-cloud.properties", *form)
+        assert "985..." not in run.stdout + run.stderr
+        assert "********" in run.stdout
+
+
+def test_mistakes_end_with_exit_code_2_and_no_stack_trace(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = us, eu\nus.bootstrap.servers = u:1\neu.bootstrap.servers = e:1\ntasks.max = x\noffset.lag.max = y\n"
+    )
+    run = twinlog("config", "show", path)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert [line for line in run.stderr.splitlines() if " error: " in line] == [
+        "mm2.properties:4: error: tasks.max = 'x': expected a whole number",
+        "mm2.properties:5: error: offset.lag.max = 'y': expected a whole number",
+    ]
+    assert run.stderr.endswith("twinlog: 2 mistakes in the configuration; nothing was started\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["config", "show", "nowhere.properties"], "twinlog: nowhere.properties: no such file or folder"),
+        (["config", "show", SEEDS / "one-way.properties", "--flow", "a->b"], "--flow a->b: no such flow in"),
+        (["config", "show", SEEDS / "mirrormaker2.yaml", "--secrets", "nowhere"], "--secrets nowhere: no such folder"),
+        (["config", "show"], "Missing argument"),
+        (["sing"], "No such command"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_line(arguments: list[str | Path], said: str) -> None:
+    run = twinlog(*arguments)
+    assert run.returncode == 2
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_reader_that_stops_early_is_no_mistake() -> None:
+    line = f"'{TWINLOG}' config show '{SEEDS / 'one-way.properties'}' 2>&1 | head -1"
+    run = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+    assert "Traceback" not in run.stdout + run.stderr
