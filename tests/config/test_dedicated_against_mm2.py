@@ -1,7 +1,6 @@
 """What the real MM2 makes of a dedicated-mode file is what we make of it: compared map by map, on made-up files."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,26 +86,16 @@ KEYS = {
     "dedicated.mode.enable.internal.rest": ["true"],
     "unheard.of": ["x"],
 }
-REFERENCES = ["${env:TWINLOG_TEST_SEEN}", "x${env:TWINLOG_TEST_SEEN}y${env:TWINLOG_TEST_SEEN}", "${env:TWINLOG_TEST_NONE}",
-              "${other:a:b}", "${file:PATH:secret}", "${file:PATH:missing}", "$${env:TWINLOG_TEST_SEEN}", "${env}"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[KafkaJvm]:
-    # Set before the JVM starts: its environment is a copy.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TWINLOG_TEST_SEEN", "seen")
-        with KafkaJvm() as kafka:
-            yield kafka
+REFERENCES = ["${env:HOME}", "x${env:HOME}y${env:HOME}", "${env:TWINLOG_NOT_SET}",
+              "${other:a:b}", "${file:PATH:secret}", "${file:PATH:missing}", "$${env:HOME}", "${env}"]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_every_map_is_mm2s(jvm: KafkaJvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setenv("TWINLOG_TEST_SEEN", "seen")
+def test_every_map_is_mm2s(kafka_jvm: KafkaJvm, tmp_path: Path, seed: int) -> None:
     (tmp_path / "secrets.properties").write_text("secret = s3cret\n")
     file = tmp_path / "mm2.properties"
     file.write_text(made_up_file(random.Random(seed), str(tmp_path / "secrets.properties")))
-    theirs = jvm.mirror_maker(jvm.properties(file.read_bytes()))
+    theirs = kafka_jvm.mirror_maker(kafka_jvm.properties(file.read_bytes()))
     ours = Dedicated(read_properties(file, Problems()), Problems())
 
     assert {(flow.source, flow.target) for flow in ours.flows()} == set(theirs.flows()), file.read_text()
@@ -118,10 +107,10 @@ def test_every_map_is_mm2s(jvm: KafkaJvm, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_client_is_mm2s(jvm: KafkaJvm, tmp_path: Path, seed: int) -> None:
+def test_every_client_is_mm2s(kafka_jvm: KafkaJvm, tmp_path: Path, seed: int) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(made_up_file(random.Random(1000 + seed), "", only_valid=True))
-    theirs = jvm.mirror_maker(jvm.properties(file.read_bytes()))
+    theirs = kafka_jvm.mirror_maker(kafka_jvm.properties(file.read_bytes()))
     ours = Dedicated(read_properties(file, Problems()), Problems())
 
     for flow in ours.flows():

@@ -1,7 +1,6 @@
 """The grammar of .properties files is Java's."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,18 +64,12 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-def test_what_is_written_is_what_java_reads(jvm: KafkaJvm) -> None:
-    assert jvm.properties(properties_text(AWKWARD).encode("latin-1")) == AWKWARD
-
-
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[KafkaJvm]:
-    with KafkaJvm() as kafka:
-        yield kafka
+def test_what_is_written_is_what_java_reads(kafka_jvm: KafkaJvm) -> None:
+    assert kafka_jvm.properties(properties_text(AWKWARD).encode("latin-1")) == AWKWARD
 
 
 @pytest.mark.java
-def test_any_bytes_are_read_as_java_reads_them(jvm: KafkaJvm, tmp_path: Path) -> None:
+def test_any_bytes_are_read_as_java_reads_them(kafka_jvm: KafkaJvm, tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     rng = random.Random(7)
     pieces = ["a", "b.c", "A->B", "=", ":", " ", "\t", "\f", "\\", "\n", "\r", "\r\n", "#", "!", "\\u0041", "\\n", "\\\n", "é",
@@ -85,7 +78,7 @@ def test_any_bytes_are_read_as_java_reads_them(jvm: KafkaJvm, tmp_path: Path) ->
         content = "".join(rng.choices(pieces, k=rng.randint(1, 14))).encode("latin-1")
         path.write_bytes(content)
         try:
-            theirs: dict[str, str] | str = {key: value for key, value in jvm.properties(content).items() if key}
+            theirs: dict[str, str] | str = {key: value for key, value in kafka_jvm.properties(content).items() if key}
         except Exception:  # noqa: BLE001  (malformed \\uxxxx: Java refuses the whole file)
             theirs = "refused"
         problems = Problems()

@@ -1,6 +1,5 @@
 """Our table of settings is Kafka's own: every key, type and default compared with the ConfigDefs in Kafka's jars."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,15 +22,9 @@ CLIENTS = {
 READ_ELSEWHERE = {"topics", "topics.exclude", "emit.offset-syncs.enabled"}
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[KafkaJvm]:
-    with KafkaJvm() as kafka:
-        yield kafka
-
-
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_connector_settings_are_mm2s(jvm: KafkaJvm, connector: str) -> None:
-    theirs = declared(jvm, MIRROR + connector.replace("Connector", "Config"), "CONNECTOR_CONFIG_DEF")
+def test_connector_settings_are_mm2s(kafka_jvm: KafkaJvm, connector: str) -> None:
+    theirs = declared(kafka_jvm, MIRROR + connector.replace("Connector", "Config"), "CONNECTOR_CONFIG_DEF")
     table = {row.key.name: row for row in rows(CONNECTORS[connector])}
     ours = {
         name: (row.key.kind.name, default(row.key.kind, row.default, required=row.required))
@@ -42,8 +35,8 @@ def test_connector_settings_are_mm2s(jvm: KafkaJvm, connector: str) -> None:
 
 
 @pytest.mark.parametrize("letter", CLIENTS)
-def test_client_settings_are_kafkas(jvm: KafkaJvm, letter: str) -> None:
-    theirs = declared(jvm, CLIENTS[letter], "CONFIG")
+def test_client_settings_are_kafkas(kafka_jvm: KafkaJvm, letter: str) -> None:
+    theirs = declared(kafka_jvm, CLIENTS[letter], "CONFIG")
     theirs.pop("internal.throw.on.fetch.stable.offset.unsupported", None)  # internal to Kafka Streams
     ours = {name: (key.kind.name, default(key.kind, key.default)) for name, key in CLIENT_KEYS[letter].items()}
     for name in ours:
@@ -54,8 +47,8 @@ def test_client_settings_are_kafkas(jvm: KafkaJvm, letter: str) -> None:
     assert ours == theirs
 
 
-def test_worker_settings_are_connects(jvm: KafkaJvm) -> None:
-    theirs = declared(jvm, "org.apache.kafka.connect.runtime.distributed.DistributedConfig", "config")
+def test_worker_settings_are_connects(kafka_jvm: KafkaJvm) -> None:
+    theirs = declared(kafka_jvm, "org.apache.kafka.connect.runtime.distributed.DistributedConfig", "config")
     ours = {
         row.key.name: (row.key.kind.name, default(row.key.kind, row.default, required=row.required))
         for row in rows(WorkerSettings)
@@ -66,8 +59,8 @@ def test_worker_settings_are_connects(jvm: KafkaJvm) -> None:
     assert rest <= WORKER_WITHOUT_EFFECT
 
 
-def test_connection_keys_are_mm2s(jvm: KafkaJvm) -> None:
-    assert set(CONNECTION_KEYS) == set(declared(jvm, MIRROR + "MirrorClientConfig", "CLIENT_CONFIG_DEF"))
+def test_connection_keys_are_mm2s(kafka_jvm: KafkaJvm) -> None:
+    assert set(CONNECTION_KEYS) == set(declared(kafka_jvm, MIRROR + "MirrorClientConfig", "CLIENT_CONFIG_DEF"))
 
 
 @pytest.mark.parametrize(
@@ -83,10 +76,10 @@ def test_connection_keys_are_mm2s(jvm: KafkaJvm) -> None:
         if kind is not Kind.CLASS
     ],
 )  # fmt: skip
-def test_texts_are_read_as_kafka_reads_them(jvm: KafkaJvm, kind: Kind, text: str) -> None:
-    types = {str(t): t for t in jvm._class("org.apache.kafka.common.config.ConfigDef$Type").getEnumConstants()}
+def test_texts_are_read_as_kafka_reads_them(kafka_jvm: KafkaJvm, kind: Kind, text: str) -> None:
+    types = {str(t): t for t in kafka_jvm._class("org.apache.kafka.common.config.ConfigDef$Type").getEnumConstants()}
     try:
-        read = jvm.jvm.org.apache.kafka.common.config.ConfigDef.parseType("k", text, types[kind.name])
+        read = kafka_jvm.jvm.org.apache.kafka.common.config.ConfigDef.parseType("k", text, types[kind.name])
         theirs = read.value() if kind is Kind.PASSWORD else tuple(read) if kind is Kind.LIST else read
     except Exception:  # noqa: BLE001  (Kafka refuses it; why is said in Java)
         theirs = "refused"
@@ -97,10 +90,10 @@ def test_texts_are_read_as_kafka_reads_them(jvm: KafkaJvm, kind: Kind, text: str
     assert repr(ours) == repr(theirs)
 
 
-def declared(jvm: KafkaJvm, config: str, member: str) -> dict[str, tuple[str, Any]]:
+def declared(kafka_jvm: KafkaJvm, config: str, member: str) -> dict[str, tuple[str, Any]]:
     """Name -> (type, default) of the keys that a class of Kafka's declares; `required` where there is no default."""
     found = {}
-    for name, key in jvm.config_def(config, member).items():
+    for name, key in kafka_jvm.config_def(config, member).items():
         kind = Kind[str(key.type)]
         found[name] = (kind.name, "required" if not key.hasDefault() else plain(kind, key.defaultValue))
     return found

@@ -86,7 +86,10 @@ def _connector(path: Path, body: dict[str, Any], lines: Mapping[str, int], probl
     kind = connector_kind(named.text.strip())
     if kind is None:
         near = did_you_mean(named.text.strip(), [MIRROR + name for name in CONNECTORS])
-        problems.warn(named.origin, f"connector.class = {named.text!r} is not a connector of MM2: left out{near}")
+        if near:  # a connector that is left out because of one letter would be missed only when it is needed
+            problems.error(named.origin, f"connector.class = {named.text!r}: no such class{near}")
+        else:
+            problems.warn(named.origin, f"connector.class = {named.text!r} is not a connector of MM2: left out")
         return None
     return ConnectorFile(kind, values, state)
 

@@ -26,7 +26,8 @@ def load(paths: Sequence[Path], secrets: Path | None = None) -> Config:
     """Raises InvalidConfigError with every mistake. `paths`: one file, several JSON files, or a folder of them."""
     problems = Problems()
     files = list(_files(paths))
-    kinds = {path: _kind(path) for path in files}
+    kinds = {path: _kind(path) for path in files if _is_text(path, problems)}
+    problems.raise_if_any()
     if secrets is not None and not secrets.is_dir():
         raise ConfigError(f"--secrets {secrets}: no such folder")
     properties = {path: read_properties(path, problems) for path in files if kinds[path] == "properties"}
@@ -136,7 +137,7 @@ def _load_connectors(paths: Iterable[Path], properties: Mapping[Path, dict[str, 
         states = {kind: connector.state for kind, connector in members.items()}
         built = build_flow(flow, default_worker(any_map, worker), maps, providers, problems, label=label, states=states)
         flows += [built] if built else []
-    if not groups:
+    if not groups and not problems.errors:
         problems.error(", ".join(path.name for path in paths), "no connector of MM2 in there")
     return clusters, flows
 
@@ -223,6 +224,18 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
             yield path
         else:
             raise ConfigError(f"{path}: no such file or folder")
+
+
+def _is_text(path: Path, problems: Problems) -> bool:
+    """Properties are Latin-1, in which everything is text; the others are UTF-8."""
+    if path.suffix.lower() == ".properties":
+        return True
+    try:
+        path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        problems.error(path.name, f"not a text in UTF-8: byte {error.start} cannot be read")
+        return False
+    return True
 
 
 def _kind(path: Path) -> str:

@@ -3,7 +3,8 @@
 The work is done by the Ivy that PySpark ships, so nothing but Java is needed, and an operator's `ivysettings.xml`
 (for a company's own repository) is honoured. What may arrive is locked: `<line>.lock` lists every jar with its SHA-256.
 
-`python -m twinlog.lab.jars 4.3 3.9` fetches; `python -m twinlog.lab.jars --lock 4.3` resolves anew and rewrites the lock.
+`python -m twinlog.lab.jars 4.3 3.9` fetches; `python -m twinlog.lab.jars --lock 4.3` resolves anew and rewrites the
+lock.
 """
 
 import fcntl
@@ -159,7 +160,8 @@ def _ivy_jar() -> Path:
 
 
 def _read_lock(text: str) -> list[Jar]:
-    return [Jar(*coordinates.split(":"), digest) for coordinates, digest in map(str.split, text.splitlines())]
+    rows = (line.replace(" ", ":").split(":") for line in text.splitlines())
+    return [Jar(organisation, name, version, digest) for organisation, name, version, digest in rows]
 
 
 def _write_lock(line: str) -> None:

@@ -1,0 +1,38 @@
+"""Access rules in few words: who, what, on which resource."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+)
+
+from twinlog.errors import LabError
+
+
+def entries(user: str, operations: Sequence[str], resource: Mapping[str, str], *, allow: bool) -> list[ACL]:
+    """One rule per operation and resource. `resource` maps a kind (topic, group, cluster ...) to a name or prefix*."""
+    try:
+        return [
+            ACL(
+                principal=f"User:{user}",
+                host="*",
+                operation=ACLOperation[operation.upper()],
+                permission_type=ACLPermissionType.ALLOW if allow else ACLPermissionType.DENY,
+                resource_pattern=_pattern(ResourceType[kind.upper()], name),
+            )
+            for kind, name in resource.items()
+            for operation in operations
+        ]
+    except KeyError as error:
+        raise LabError(f"Kafka knows no operation or kind of resource {error.args[0]!r}") from error
+
+
+def _pattern(kind: ResourceType, name: str) -> ResourcePattern:
+    if name.endswith("*") and name != "*":
+        return ResourcePattern(kind, name[:-1], ACLResourcePatternType.PREFIXED)
+    return ResourcePattern(kind, "kafka-cluster" if kind is ResourceType.CLUSTER else name)

@@ -1,0 +1,125 @@
+"""A certificate authority of one's own, for one cluster: server certificates, and clients' by user name.
+
+Written twice: as PEM (brokers, librdkafka, Python) and as PKCS12 (what most Java clients are given).
+"""
+
+import datetime as dt
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+PASSWORD = "lab-secret"
+_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where one identity's key and certificate are: `pem` holds both, as a broker wants them in one file."""
+
+    pem: Path
+    key: Path
+    certificate: Path
+    keystore: Path
+
+
+class Authority:
+    """Makes an identity on first ask; `folder` holds everything it ever signed, and `ca.pem` and `truststore.p12`."""
+
+    def __init__(self, folder: Path, name: str = "lab") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())  # elliptic curves: a thousand keys per second
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name} CA")])
+        self._certificate = (
+            _builder(self._name, self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.ca = folder / "ca.pem"
+        self.ca.write_bytes(self._certificate.public_bytes(Encoding.PEM))
+        self.truststore = folder / "truststore.p12"
+        # Java trusts a bare certificate in a PKCS12 file only with an attribute of its own, which this call adds.
+        self.truststore.write_bytes(
+            pkcs12.serialize_java_truststore(
+                [pkcs12.PKCS12Certificate(self._certificate, b"ca")], BestAvailableEncryption(PASSWORD.encode())
+            )
+        )
+
+    def server(self) -> Files:
+        """For every broker on this machine."""
+        names = x509.SubjectAlternativeName(
+            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        )
+        return self._identity("broker", ExtendedKeyUsageOID.SERVER_AUTH, names)
+
+    def client(self, user: str) -> Files:
+        return self._identity(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _identity(self, name: str, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None) -> Files:
+        stem = self._folder / f"{'server' if names else 'client'}-{name}"
+        files = Files(*(stem.with_name(f"{stem.name}{end}") for end in (".pem", ".key.pem", ".crt.pem", ".p12")))
+        if files.keystore.exists():
+            return files
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), self._name, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        key_pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        certificate_pem = certificate.public_bytes(Encoding.PEM)
+        files.key.write_bytes(key_pem)
+        files.certificate.write_bytes(certificate_pem)
+        files.pem.write_bytes(key_pem + certificate_pem + self._certificate.public_bytes(Encoding.PEM))
+        files.keystore.write_bytes(
+            pkcs12.serialize_key_and_certificates(
+                name.encode(), key, certificate, [self._certificate], BestAvailableEncryption(PASSWORD.encode())
+            )
+        )
+        return files
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))  # clocks differ
+        .not_valid_after(now + dt.timedelta(days=_DAYS))
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

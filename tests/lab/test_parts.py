@@ -1,0 +1,171 @@
+"""The lab's pure parts, without a broker."""
+
+import base64
+import json
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from twinlog.errors import LabError
+from twinlog.lab import acls, guardian, java_process, listeners, ports
+from twinlog.lab.broker import ClusterSpec, server_properties
+from twinlog.lab.listeners import CONTROLLER, INTERNAL, OAUTH, PLAINTEXT, SASL_PLAIN, SCRAM_512, TLS, Listener, Secrets
+from twinlog.lab.tokens import TokenIssuer
+
+
+def test_the_guardian_knows_what_its_parent_still_held() -> None:
+    lines = ["+ process 1\n", "+ folder /tmp/a b\n", "+ process 2\n", "- process 1\n", "+ folder /c\n", "- folder /c\n"]
+    assert guardian.watch(lines) == ({2}, {"/tmp/a b"})
+
+
+def test_ports_are_outside_the_ephemeral_range_and_never_given_twice() -> None:
+    low, high = ports.ephemeral_range()
+    given = [ports.free_port() for _ in range(50)]
+    assert len(set(given)) == 50
+    assert not [port for port in given if low <= port <= high]
+
+
+def test_a_port_in_use_is_not_given() -> None:
+    with socket.socket() as used:
+        used.bind((ports.HOST, 0))
+        assert not ports._is_free(used.getsockname()[1])
+
+
+def test_where_the_system_takes_all_ports_for_itself_any_port_will_do() -> None:
+    assert ports.outside((1024, 65535)) == list(range(10_000, 65_536))
+    assert ports.outside((32768, 60999))[-1] == 65535
+
+
+@pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5)])
+def test_an_odd_number_of_brokers_votes(brokers: int, voters: int) -> None:
+    assert len(ClusterSpec(name="us", brokers=brokers).controllers) == voters
+
+
+def properties(spec: ClusterSpec, node: int = 0) -> dict[str, str]:
+    doors = {door: 1000 + number for number, door in enumerate((*spec.listeners, INTERNAL, CONTROLLER))}
+    voters = dict.fromkeys(spec.controllers, doors[CONTROLLER])
+    return server_properties(spec, node, doors, voters, Secrets(spec.users), Path("data"))
+
+
+def test_own_settings_win_over_the_labs() -> None:
+    assert properties(ClusterSpec(name="us"))["auto.create.topics.enable"] == "false"
+    loud = ClusterSpec(name="us", settings={"auto.create.topics.enable": "true"})
+    assert properties(loud)["auto.create.topics.enable"] == "true"
+
+
+def test_a_broker_that_does_not_vote_has_no_door_for_voters() -> None:
+    spec = ClusterSpec(name="us", brokers=2)
+    assert "CONTROLLER://" in properties(spec, 0)["listeners"]
+    assert properties(spec, 0)["process.roles"] == "broker,controller"
+    assert "CONTROLLER://" not in properties(spec, 1)["listeners"]
+    assert properties(spec, 1)["process.roles"] == "broker"
+
+
+def test_internal_topics_have_as_many_copies_as_brokers_allow() -> None:
+    copies = [properties(ClusterSpec(name="us", brokers=n))["offsets.topic.replication.factor"] for n in (1, 2, 3, 5)]
+    assert copies == ["1", "2", "3", "3"]
+
+
+def test_both_sides_of_a_password_listener_agree() -> None:
+    secrets = Secrets(("alice",))
+    broker = listeners.broker_properties(SASL_PLAIN, secrets)
+    assert 'user_alice="alice-secret"' in broker["listener.name.sasl_plain.plain.sasl.jaas.config"]
+    client = listeners.client_properties(SASL_PLAIN, "alice", secrets)
+    assert client["security.protocol"] == "SASL_PLAINTEXT"
+    assert 'username="alice" password="alice-secret"' in client["sasl.jaas.config"]
+
+
+def test_the_super_user_comes_in_by_the_labs_own_door_only() -> None:
+    secrets = Secrets(("alice",))
+    assert "user_lab=" in str(listeners.broker_properties(INTERNAL, secrets))
+    assert "user_alice=" not in str(listeners.broker_properties(INTERNAL, secrets))
+    assert "user_lab=" not in str(listeners.broker_properties(SASL_PLAIN, secrets))
+
+
+@pytest.mark.parametrize(
+    ("listener", "user", "complaint"),
+    [
+        (SCRAM_512, None, "listener SCRAM_512 asks who you are"),
+        (TLS, None, "listener TLS needs certificates"),
+        (OAUTH, "alice", "listener OAUTH needs a token issuer"),
+    ],
+)
+def test_a_door_that_cannot_work_says_what_it_lacks(listener: Listener, user: str | None, complaint: str) -> None:
+    with pytest.raises(LabError, match=complaint):
+        listeners.client_properties(listener, user, Secrets())
+
+
+def test_every_listener_has_a_name_of_its_own() -> None:
+    assert len({listener.name for listener in (*listeners.EVERY, INTERNAL, CONTROLLER)}) == len(listeners.EVERY) + 2
+    assert PLAINTEXT.protocol == "PLAINTEXT"
+
+
+def test_acls_name_prefixes_by_a_star() -> None:
+    literal, prefixed, everything = (
+        acls.entries("alice", ["read"], {"topic": name}, allow=True)[0].resource_pattern
+        for name in ("orders", "orders-*", "*")
+    )
+    assert (literal.resource_name, literal.pattern_type.name) == ("orders", "LITERAL")
+    assert (prefixed.resource_name, prefixed.pattern_type.name) == ("orders-", "PREFIXED")
+    assert (everything.resource_name, everything.pattern_type.name) == ("*", "LITERAL")
+    with pytest.raises(LabError, match="FLY"):
+        acls.entries("alice", ["fly"], {"topic": "orders"}, allow=True)
+
+
+def test_oauth_addresses_are_found_under_a_clusters_prefix_too() -> None:
+    found = java_process.oauth_urls({"us.sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token", "a": "b"})
+    assert found == ["http://127.0.0.1:1/token"]
+
+
+def part(token: str, number: int) -> bytes:
+    text = token.split(".")[number]
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def number(text: str) -> int:
+    return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
+
+
+def test_a_token_is_signed_with_the_key_that_is_shown() -> None:
+    issuer = TokenIssuer({"alice": "secret of alice"})
+    try:
+        with urllib.request.urlopen(issuer.endpoints.jwks) as answer:
+            (key,) = json.load(answer)["keys"]
+        credentials = base64.b64encode(b"alice:secret+of+alice").decode()
+        request = urllib.request.Request(
+            issuer.endpoints.token, b"grant_type=client_credentials", {"Authorization": f"Basic {credentials}"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            token = json.load(answer)["access_token"]
+    finally:
+        issuer.close()
+    public = rsa.RSAPublicNumbers(number(key["e"]), number(key["n"])).public_key()
+    public.verify(part(token, 2), token.rpartition(".")[0].encode(), padding.PKCS1v15(), hashes.SHA256())
+    assert json.loads(part(token, 1))["sub"] == "alice"
+
+
+@pytest.mark.parametrize(
+    ("header", "form"),
+    [
+        ("", "grant_type=client_credentials"),
+        ("", "grant_type=client_credentials&client_id=alice&client_secret=guessed"),
+        ("Basic " + base64.b64encode(b"alice:secret").decode(), "grant_type=password"),
+        ("Basic " + base64.b64encode(b"mallory:secret").decode(), "grant_type=client_credentials"),
+        ("Basic !", "grant_type=client_credentials"),
+    ],
+)
+def test_no_token_without_the_right_secret(header: str, form: str) -> None:
+    issuer = TokenIssuer({"alice": "secret"})
+    try:
+        request = urllib.request.Request(issuer.endpoints.token, form.encode(), {"Authorization": header})
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request)
+        caught.value.close()
+        assert caught.value.code == 401
+    finally:
+        issuer.close()
