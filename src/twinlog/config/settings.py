@@ -25,7 +25,11 @@ def _regexes(patterns: Sequence[str]) -> str | None:
     try:
         compile_list(patterns)
     except JavaRegexError as error:
-        return str(error)
+        if len(patterns) == 1:
+            return str(error)
+        # MM2 joins the list into one pattern, but an operator looks for the element that is wrong.
+        found = ((pattern, _regexes([pattern])) for pattern in patterns)
+        return next((f"{pattern!r}: {complaint}" for pattern, complaint in found if complaint), str(error))
     return None
 
 
