@@ -189,7 +189,7 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         ("us->eu.topics = a,,b", "a list must not have an empty element: remove the extra comma"),
         ("us->eu.topics = a, b, a", "'a' stands twice in the list: remove one"),
         ("us->eu.groups = \\\\p{IsLatin}x", "Latin"),
-        ("us->eu.topics = a, b[, c", "'b[': Java itself refuses it: unclosed character class at 2"),
+        ("us->eu.topics = a, b[, c", "'b[': Java itself refuses it: unclosed character class at 1"),
         ("sync.topic.acls.enabled = yes", "expected true or false"),
         ("us->eu.exactly.once.support = required", "isolation.level = read_committed, but it is read_uncommitted"),
         ("us->eu.emit.offset-syncs.enabled = false\nus->eu.offset-syncs.topic.location = target", "contradicts"),

@@ -9,20 +9,17 @@ lock.
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
-from twinlog import java
 from twinlog.errors import LabError, TwinlogError
+from twinlog.lab import ivy
 from twinlog.lab.progress import Progress
 
 # What is asked for by name; the locks hold what these need in turn.
@@ -90,7 +87,7 @@ def _fetch_locked(line: str, jars: list[Jar], folder: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     with Progress(f"fetching Apache Kafka {line} (jars)", len(jars)) as progress:
         for number, name in enumerate(
-            _ivy([(j.organisation, j.name, j.version) for j in jars], partial, deep=False), 1
+            ivy.retrieve([(j.organisation, j.name, j.version) for j in jars], partial, cache_folder()), 1
         ):
             progress.update(min(number, len(jars)), name)
         progress.update(len(jars))
@@ -107,58 +104,6 @@ def _fetch_locked(line: str, jars: list[Jar], folder: Path) -> None:
     partial.rename(folder)
 
 
-def _ivy(modules: Iterable[tuple[str, str, str]], into: Path, *, deep: bool) -> Iterator[str]:
-    """Runs Ivy; yields the name of each jar as its download begins."""
-    cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
-    wanted = cache / "ivy.xml"
-    wanted.write_text(
-        '<ivy-module version="2.0"><info organisation="twinlog" module="lab"/>'
-        '<configurations><conf name="default"/></configurations><dependencies defaultconf="default->default">'
-        + "".join(
-            f'<dependency org={quoteattr(o)} name={quoteattr(n)} rev={quoteattr(v)} transitive="{str(deep).lower()}"/>'
-            for o, n, v in modules
-        )
-        + "</dependencies></ivy-module>"
-    )
-    command = [
-        str(java.find().executable), "-jar", str(_ivy_jar()), "-cache", str(cache / "ivy"), "-m2compatible",
-        "-ivy", str(wanted), "-confs", "default", "-types", "jar", "bundle",
-        "-retrieve", f"{into}/[organisation]+[artifact]-[revision].[ext]",
-    ]  # fmt: skip
-    settings = Path(os.environ.get("TWINLOG_IVYSETTINGS") or Path.home() / ".ivy2" / "ivysettings.xml")
-    if settings.is_file():
-        command += ["-settings", str(settings)]
-    log = cache / "ivy.log"
-    with (
-        log.open("w") as out,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run,
-    ):
-        for text in run.stdout or ():
-            out.write(text)
-            if match := re.match(r"downloading \S+/(\S+)\.jar ", text):
-                yield match[1]
-    if run.returncode:
-        raise LabError(
-            f"could not fetch {_missing(log.read_text())}: check the network and try again; Ivy's log is {log}"
-        )
-
-
-def _missing(log: str) -> str:
-    names = sorted(set(re.findall(r":: ([\w.]+#[\w.-]+;[\w.-]+): ", log)))
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "Kafka's jars"
-
-
-def _ivy_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")  # found, not imported: the jar is all that is needed
-    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
-    if not found:
-        raise LabError(
-            "PySpark is not installed in this environment, and its Ivy is needed to fetch Kafka: run make setup"
-        )
-    return found[-1]
-
-
 def _read_lock(text: str) -> list[Jar]:
     rows = (line.replace(" ", ":").split(":") for line in text.splitlines())
     return [Jar(organisation, name, version, digest) for organisation, name, version, digest in rows]
@@ -168,7 +113,9 @@ def _write_lock(line: str) -> None:
     into = cache_folder() / "locking"
     shutil.rmtree(into, ignore_errors=True)
     with Progress(f"resolving Kafka {line}") as progress:
-        for number, name in enumerate(_ivy([tuple(r.split(":")) for r in ROOTS[line]], into, deep=True)):  # type: ignore[misc]
+        for number, name in enumerate(
+            ivy.retrieve([tuple(r.split(":")) for r in ROOTS[line]], into, cache_folder(), deep=True)
+        ):
             progress.update(number, name)
     rows = []
     for file in sorted(into.glob("*.jar")):
