@@ -74,7 +74,10 @@ class Archive:
 
 def _place(line: str, role: str) -> Path | None:
     """A file named by what Java itself compares: its own modules, and the jars (their folder is named by the lock)."""
-    modules = java.find().home / "lib" / "modules"
+    home = java.find().home
+    if not (home / "lib" / "server" / "classes.jsa").is_file():
+        return None  # a stripped runtime lacks the archive of Java's own classes, on which ours would build
+    modules = home / "lib" / "modules"
     try:
         seen = f"{modules} {modules.stat().st_size} {modules.stat().st_mtime_ns} {jars.fetch(line).name}"
     except OSError:
