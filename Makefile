@@ -1,5 +1,8 @@
 # Every target does its own set-up, once: the virtual environment, the package, a Java where none is, Kafka's jars.
-PYTHON ?= python3
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+# The first Python that is new enough; else python3, about which set-up then complains.
+PYTHON ?= $(or $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+  if $$p -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$p; break; fi; done),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -36,6 +39,7 @@ setup: $(READY)  ## the virtual environment only; the other targets do it by the
 $(READY): pyproject.toml $(wildcard requirements/*.txt)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: Twinlog needs Python 3.11 or newer, but $(PYTHON) is %d.%d: run make PYTHON=python3.11" % v[:2])'
 	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: $(PYTHON) has no venv module: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@PYTHONPATH=src $(PYTHON) -m twinlog.java >/dev/null || [ $$? -eq 3 ]  # one too old is said before anything is fetched
 	@echo "set-up: virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "set-up: Python packages (PySpark is large: a few minutes the first time)"
