@@ -125,3 +125,25 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         "a.json:7: warning: topic: unknown key (did you mean topics?)",
         "a.json:8: warning: source.cluster.max.poll.records: MM2 ignores it here",
     ]
+
+
+def test_what_lies_beside_them_in_the_folder_is_left_out(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "docker-compose.yml").write_text("services: {}\n")
+    (tmp_path / "log4j.properties").write_text("log4j.rootLogger=INFO\n")
+    (tmp_path / "mm2.sh").write_text("echo\n")
+    config = load([tmp_path])
+    assert len(config.flows) == 1
+    assert [str(p) for p in config.problems] == [
+        "log4j.properties: warning: neither a worker's file nor a connector's: left out"
+    ]
+
+
+def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "mm2.properties").write_text("clusters = us, eu\n")
+    with pytest.raises(InvalidConfigError, match="cannot stand beside connectors' JSON files"):
+        load([tmp_path])
+    (tmp_path / "mm2.yaml").write_text("apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: {}\n")
+    with pytest.raises(InvalidConfigError, match=r"a\.json: error: cannot stand beside a Strimzi resource"):
+        load([tmp_path])

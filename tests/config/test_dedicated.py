@@ -107,6 +107,11 @@ def test_which_flows_exist(read: Read, lines: str, flows: dict[str, bool]) -> No
     assert {str(f.flow): f.replicates for f in read(TWO + lines).flows} == flows
 
 
+def test_a_file_that_replicates_nothing_is_said(read: Read) -> None:
+    (said,) = read(TWO).problems
+    assert str(said).endswith("no flow is enabled, so nothing is replicated: write us->eu.enabled = true")
+
+
 def test_top_level_storage_keys_beat_the_clusters(read: Read) -> None:
     config = read(TWO + "eu.offset.storage.replication.factor = 1\noffset.storage.replication.factor = 2\n")
     assert flow(config, "us->eu").worker.settings.offset_storage_replication_factor == 2

@@ -33,6 +33,9 @@ def load(paths: Sequence[Path], secrets: Path | None = None) -> Config:
     properties = {path: read_properties(path, problems) for path in files if kinds[path] == "properties"}
     dedicated = [path for path, values in properties.items() if "clusters" in values]
     if "yaml" in kinds.values():
+        for path, kind in kinds.items():
+            if kind != "yaml":
+                problems.error(path.name, "cannot stand beside a Strimzi resource: give one or the other")
         clusters, flows = _load_strimzi([p for p in files if kinds[p] == "yaml"], secrets, problems)
     elif "json" in kinds.values():
         clusters, flows = _load_connectors([p for p in files if kinds[p] == "json"], properties, problems)
@@ -61,9 +64,6 @@ def _load_dedicated(path: Path, values: dict[str, Value], problems: Problems) ->
         problems.value(
             listed, "no flow: name two clusters and enable one of them with <source>-><target>.enabled = true"
         )
-    elif not any(file.is_enabled(flow) or _enables(file, flow) for flow in flows):
-        first = flows[0]
-        problems.warn(listed.origin, f"no flow is enabled, so nothing is replicated: write {first}.enabled = true")
     used = {end for flow in flows for end in (flow.source, flow.target)}
     clusters = {}
     for alias in file.aliases:
@@ -73,13 +73,11 @@ def _load_dedicated(path: Path, values: dict[str, Value], problems: Problems) ->
                 alias, connection.get("bootstrap.servers"), path.name, f"{alias}.bootstrap.servers", problems
             )
         clusters[alias] = _cluster(connection, problems)
-    built = [build_flow(flow, file.worker(flow), file.connectors(flow), file.providers, problems) for flow in flows]
-    return clusters, [flow for flow in built if flow]
-
-
-def _enables(file: Dedicated, flow: Flow) -> bool:
-    value = file.connector(flow, "MirrorSourceConnector")["enabled"]
-    return value.text.strip().lower() == "true"
+    made = (build_flow(flow, file.worker(flow), file.connectors(flow), file.providers, problems) for flow in flows)
+    built = [flow for flow in made if flow]
+    if built and not any(flow.replicates for flow in built):
+        problems.warn(listed.origin, f"no flow is enabled, so nothing is replicated: write {built[0]}.enabled = true")
+    return clusters, built
 
 
 def _check_aliases(file: Dedicated, problems: Problems) -> None:
@@ -151,6 +149,8 @@ def _worker_file(
             problems.error(
                 path.name, "a dedicated-mode file cannot stand beside connectors' JSON files: give one or the other"
             )
+        elif not is_worker_file(values):
+            problems.warn(path.name, "neither a worker's file nor a connector's: left out")
         elif worker is not None:
             problems.error(path.name, "a second worker file: a Connect cluster has one")
         else:
@@ -216,7 +216,7 @@ def _cluster(values: Values, problems: Problems) -> Client:
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
     for path in paths:
         if path.is_dir():
-            inside = [file for file in sorted(path.iterdir()) if file.is_file() and file.suffix in _ENDINGS]
+            inside = [file for file in sorted(path.iterdir()) if file.is_file() and _belongs(file)]
             if not inside:
                 raise ConfigError(f"{path}: the folder holds no .json, .yaml or .properties file")
             yield from inside
@@ -224,6 +224,12 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
             yield path
         else:
             raise ConfigError(f"{path}: no such file or folder")
+
+
+def _belongs(file: Path) -> bool:
+    """Of a folder's files those that may be meant: beside them often lie a docker-compose.yml, a prometheus.yml ..."""
+    kind = _ENDINGS.get(file.suffix.lower())
+    return "KafkaMirrorMaker2" in file.read_text("utf-8-sig", "replace") if kind == "yaml" else kind is not None
 
 
 def _is_text(path: Path, problems: Problems) -> bool:
