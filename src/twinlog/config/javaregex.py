@@ -15,21 +15,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 from twinlog.config import charset
 from twinlog.config.charset import CharSet
-
-
-class JavaRegexError(ValueError):
-    """`position` counts from 0 in the pattern; `by_java` tells a mistake from a construct that only Java can do."""
-
-    def __init__(self, construct: str, position: int, *, by_java: bool) -> None:
-        where = f"{construct} at {position}"
-        super().__init__(f"Java itself refuses it: {where}" if by_java else f"{where}: Python cannot keep its meaning")
-        self.construct = construct
-        self.position = position
-        self.by_java = by_java
+from twinlog.config.javachars import END, CharacterReader, JavaRegexError
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
@@ -49,6 +38,8 @@ def compile_list(patterns: Sequence[str]) -> re.Pattern[str] | None:
     """
     return compile_java("|".join(patterns)) if patterns else None
 
+
+__all__ = ["JavaRegexError", "compile_java", "compile_list"]
 
 _ASTRAL = "may take a character of two UTF-16 units"
 _BREAKS = "holds a line break, \\R, that is not in an atomic group"
@@ -85,10 +76,6 @@ class _Piece:
         return replace(self, text=text, shortest=self.shortest * low, longest=longest)
 
 
-# Java's escapes, first those of characters and classes.
-_CONTROLS = {"a": 0x07, "e": 0x1B, "f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09}
-_CLASSES = {"d": charset.DIGIT, "h": charset.HORIZONTAL, "s": charset.SPACE, "v": charset.VERTICAL, "w": charset.WORD}
-_CLASSES |= {letter.upper(): ~members for letter, members in _CLASSES.items()}
 # Python's \Z is Java's \z. JDK 19 made \b as ASCII as \w is (it knew all letters before): we keep the newer, documented
 # meaning. \B is written as the opposite of \b because Python's own, before 3.14, does not match an empty text.
 _ANCHORS = {"A": r"\A", "z": r"\Z", "b": r"\b", "B": r"(?!\b)"}
@@ -96,46 +83,17 @@ _LINE_BREAK = _Piece(r"(?:\r\n|[\n-\r\x85\u2028\u2029])", 1, 2, frozenset({_BREA
 _KINDS_OF_GROUP = (":", "=", "!", ">", "<=", "<!", "<")
 _FLAGS_ONLY_IN_JAVA = {"m": "multiline", "u": "Unicode case", "U": "Unicode classes", "c": "canonical equivalence"}
 
-_QUOTE = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.|.", re.DOTALL)
 _BOUNDS = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_OCTAL = re.compile(r"[0-3][0-7]{2}|[0-7]{1,2}")
-_HEX = re.compile(r"[0-9A-Fa-f]{2}|\{[0-9A-Fa-f]+\}")
-_UTF16 = re.compile(r"[0-9A-Fa-f]{4}")
-_LOW_SURROGATE = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
-_BRACED = re.compile(r"\{([^}]+)\}")
 _GROUP_NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)>")
 _MODIFIERS = re.compile(r"([imsducxU]*)(?:-([imsducxU]*))?([:)])")
-_BLANK = " \t\n\x0b\f\r"
 _MOST = 2**31 - 1
-_END = "\0"  # stands behind the pattern, so that the next character can always be asked for
 
 
-def _unquote(pattern: str) -> tuple[str, list[int]]:
-    r"""Escapes what stands between \Q and \E; also gives each character's position in `pattern`.
-
-    Java does this before it parses, so a quotation may begin and end anywhere, even inside of a class or a name.
-    """
-    text, places = "", []
-    for token in _QUOTE.finditer(pattern):
-        quoted = token[1] is not None
-        for offset, char in enumerate(token[1] if quoted else token[0]):
-            if not quoted or not char.isascii() or char.isalpha() or (char.isdigit() and offset):
-                escaped = char
-            else:  # a digit in first place must not lengthen a \1 in front of the quotation
-                escaped = f"\\x3{char}" if char.isdigit() else "\\" + char
-            text += escaped
-            places += [token.start() + offset + 2 * quoted] * len(escaped)
-    return text, [*places, len(pattern), len(pattern)]
-
-
-class _Translator:
-    """A recursive-descent parser that emits as it reads. `_at` is the position in the unquoted text."""
+class _Translator(CharacterReader):
+    """A recursive-descent parser that emits as it reads."""
 
     def __init__(self, pattern: str) -> None:
-        unquoted, self._places = _unquote(pattern)
-        self._text = unquoted + _END
-        self._at = 0
-        self._flags: frozenset[str] = frozenset()  # of i, s, d, x
+        super().__init__(pattern)
         self._groups = 0
         self._open: set[int] = set()
         self._names: dict[str, int] = {}
@@ -143,53 +101,15 @@ class _Translator:
         self._volatile: set[int] = set()
 
     def translate(self) -> str:
-        if (nul := self._text.index(_END)) < len(self._text) - 1:  # Java marks the end with it, too
+        if (nul := self._text.index(END)) < len(self._text) - 1:  # Java marks the end with it, too
             self._cannot_keep("a NUL character", nul)
         piece = self._alternation()
-        if self._peek() != _END:
+        if self._peek() != END:
             self._java_refuses("unmatched closing )", self._at)
         for number, at in self._references:
             if number in self._volatile:
                 self._cannot_keep("reference to a group in a repetition, an atomic group or a look-around", at)
         return piece.text
-
-    def _java_refuses(self, why: str, at: int) -> NoReturn:
-        raise JavaRegexError(why, self._places[at], by_java=True)
-
-    def _cannot_keep(self, construct: str, at: int) -> NoReturn:
-        raise JavaRegexError(construct, self._places[at], by_java=False)
-
-    # Reading. Under flag x, white space and comments mean nothing between two elements. Within an element Java skips
-    # them here and trips over them there: we refuse them.
-
-    def _peek(self) -> str:
-        """The next character that means something."""
-        while "x" in self._flags and (char := self._text[self._at]) in _BLANK + "#":
-            self._at += 1
-            if char == "#":
-                line_ends = "\n" if "d" in self._flags else "\n\r\x85\u2028\u2029"
-                while self._text[self._at] not in line_ends + _END:
-                    self._at += 1
-        return self._text[self._at]
-
-    def _within(self) -> str:
-        """The next character inside of an element."""
-        if "x" in self._flags and self._text[self._at] in _BLANK + "#":
-            self._cannot_keep("white space or # within an element under flag x", self._at)
-        return self._text[self._at]
-
-    def _take(self) -> str:
-        char = self._text[self._at]
-        self._at += char != _END
-        return char
-
-    def _scan(self, syntax: re.Pattern[str], otherwise: str, start: int) -> re.Match[str]:
-        """The rest of the element at `start`, of which every character must stand `_within` it."""
-        found = syntax.match(self._text, self._at)
-        end = found.end() if found else len(self._text)
-        while self._at < end and self._within() != _END:
-            self._at += 1
-        return found or self._java_refuses(otherwise, start)
 
     # Structure.
 
@@ -202,7 +122,7 @@ class _Translator:
 
     def _sequence(self) -> _Piece:
         whole = _Piece("")
-        while (char := self._peek()) not in "|)" + _END:
+        while (char := self._peek()) not in "|)" + END:
             piece = self._group() if char == "(" else self._atom(char)
             if piece is not None:
                 whole += self._quantified(piece, is_group=char == "(")
@@ -233,12 +153,6 @@ class _Translator:
         if "d" in self._flags:
             return _Piece(r"(?=\n?\Z)")
         return _Piece(r"(?=\r\n\Z|(?<!\r)\n\Z|[\r\x85\u2028\u2029]\Z|\Z)")
-
-    def _cased(self, first: int, last: int, at: int) -> CharSet:
-        if 0xD800 <= first <= 0xDFFF or 0xD800 <= last <= 0xDFFF:
-            self._cannot_keep("half of a surrogate pair", at)
-        members = CharSet(((first, last),))
-        return members.fold() if "i" in self._flags else members
 
     def _quantified(self, piece: _Piece, *, is_group: bool) -> _Piece:
         char, start = self._peek(), self._at
@@ -392,109 +306,6 @@ class _Translator:
             return _Piece("(?!)", 0, math.inf)
         text = f"(?P=g{number})"
         return _Piece(f"(?i:{text})" if "i" in self._flags else text, 0, math.inf)
-
-    def _escaped(self, start: int, *, in_range: bool = False) -> int | CharSet:
-        """What may stand inside of a class as well as outside."""
-        char = self._take()
-        if char == "v" and in_range:  # what \v meant before Java 8
-            return 0x0B
-        if char in _CLASSES:
-            return _CLASSES[char]
-        if char in _CONTROLS:
-            return _CONTROLS[char]
-        if char in "pP":
-            return self._property(start) if char == "p" else ~self._property(start)
-        if char == "N":
-            return self._named_character(start)
-        if char in "0xu":
-            return self._coded(char, start)
-        if char == "c" and self._within() != _END:
-            return ord(self._take()) ^ 64  # hence \ca is not \cA
-        if char == _END or (char.isascii() and char.isalnum()):
-            self._java_refuses("trailing backslash" if char == _END else f"illegal escape \\{char}", start)
-        return ord(char)
-
-    def _coded(self, kind: str, start: int) -> int:
-        syntax = {"0": _OCTAL, "x": _HEX, "u": _UTF16}[kind]
-        digits = self._scan(syntax, f"illegal escape \\{kind}", start)[0].strip("{}")
-        code = int(digits, 8 if kind == "0" else 16)
-        if code > 0x10FFFF:
-            self._java_refuses(f"illegal escape \\{kind}", start)
-        if kind == "u" and 0xD800 <= code <= 0xDBFF and (low := _LOW_SURROGATE.match(self._text, self._at)):
-            self._at = low.end()
-            return 0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00
-        return code
-
-    def _named_character(self, start: int) -> int:
-        written = self._scan(_BRACED, r"illegal escape \N", start)[1]
-        code = charset.character(written)
-        return self._cannot_keep(f"character name \\N{{{written}}}", start) if code is None else code
-
-    def _property(self, start: int) -> CharSet:
-        braced = self._within() == "{"
-        name = self._scan(_BRACED, r"unclosed or empty \p", start)[1] if braced else self._take()
-        members = charset.named(name, ignore_case="i" in self._flags)
-        return self._cannot_keep(f"property \\p{{{name}}}", start) if members is None else members
-
-    # Classes. `start` is the position of the opening bracket.
-
-    def _class(self) -> CharSet:
-        start = self._at
-        negated = self._text.startswith("^", start + 1)
-        self._at += 1 + negated
-        members = self._members(start)
-        self._at += 1
-        return ~members if negated else members
-
-    def _members(self, start: int) -> CharSet:
-        """Up to the closing bracket, which stays. A bracket in first place is a member."""
-        members: CharSet | None = None
-        while (char := self._peek()) != "]" or members is None:
-            at = self._at
-            if char == _END:
-                self._java_refuses("unclosed character class", start)
-            if char == "&" and self._is_intersection():
-                members = self._intersection(members, start, at)
-                continue
-            found = self._class() if char == "[" else self._range()
-            members = found if members is None else members | found
-        return members
-
-    def _is_intersection(self) -> bool:
-        self._at += 1
-        found = self._within() == "&"
-        self._at += 1 if found else -1
-        return found
-
-    def _intersection(self, left: CharSet | None, start: int, at: int) -> CharSet:
-        """After `&&`. Its right side is all up to the closing bracket, or up to a `&` that follows a bracket."""
-        right: CharSet | None = None
-        while (char := self._peek()) not in "]&" + _END:
-            found = self._class() if char == "[" else self._members(start)
-            right = found if right is None else right | found
-        if left is None or right is None:
-            self._cannot_keep("&& with nothing on one side", at)
-        if char == "&" and self._text[self._at + 1] != "&":  # Java then brings back some of the left side
-            self._cannot_keep("single & after &&", self._at)
-        return left & right
-
-    def _range(self) -> CharSet:
-        at = self._at
-        first = self._member(in_range=self._text.startswith("-", at + 2))
-        if isinstance(first, CharSet):
-            return first
-        if self._peek() != "-" or self._text[self._at + 1] in "[]":
-            return self._cased(first, first, at)
-        self._at += 1
-        self._within()
-        last = self._member(in_range=True)
-        if isinstance(last, CharSet) or last < first:
-            self._java_refuses("illegal character range", at)
-        return self._cased(first, last, at)
-
-    def _member(self, *, in_range: bool) -> int | CharSet:
-        start, char = self._at, self._take()
-        return self._escaped(start, in_range=in_range) if char == "\\" else ord(char)
 
 
 def _one_of(members: CharSet) -> _Piece:
