@@ -27,7 +27,7 @@ def access_log(seed: int = 0, start: float | None = None) -> Iterator[tuple[str,
         crawler = "1.0" if rng.random() < 0.4 else "0.0"
         line = (
             f"{visitor},{day},0.0,{company}.0,{accession},{rng.choice(_EXTENSIONS)},{rng.choice(_CODES)}.0,{size}.0,"
-            f"{flags},{crawler},{rng.choice(_BROWSERS)}"
+            f"{flags},{rng.randint(0, 10)}.0,{crawler},{rng.choice(_BROWSERS)}"
         )
         yield visitor, line
 
