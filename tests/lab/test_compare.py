@@ -11,7 +11,7 @@ from twinlog.lab.compare import compare
 from twinlog.lab.ends import Ends
 from twinlog.lab.traffic import HEADER, access_log
 
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
+Record = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
 RECORDS: list[Record] = [
     (b"k", b"v", [("h", b"1"), ("h", b"1"), ("n", None)], 1_700_000_000_000),
     (None, b"v", [], 1_700_000_000_001),
