@@ -25,7 +25,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q -m "not broker and not java"
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json

@@ -86,7 +86,7 @@ def test_other_connectors_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"name": "files", "connector.class": "FileStreamSource"}')
     config = load([tmp_path])
     assert len(config.flows) == 1
-    assert [str(problem) for problem in config.problems] == [
+    assert [str(problem) for problem in config.problems if problem.level == "warning"] == [
         "b.json:1: warning: connector.class = 'FileStreamSource' is not a connector of MM2: left out"
     ]
 
@@ -120,7 +120,7 @@ def test_a_mistake_names_file_and_line(tmp_path: Path, content: str, complaint: 
 
 def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
     path = connector(tmp_path / "a.json", "MirrorSourceConnector", {"topic": "x", "source.cluster.max.poll.records": 1})
-    said = [str(problem) for problem in load([path]).problems]
+    said = [str(problem) for problem in load([path]).problems if problem.level == "warning"]
     assert said == [
         "a.json:7: warning: topic: unknown key (did you mean topics?)",
         "a.json:8: warning: source.cluster.max.poll.records: MM2 ignores it here",
@@ -134,7 +134,7 @@ def test_what_lies_beside_them_in_the_folder_is_left_out(tmp_path: Path) -> None
     (tmp_path / "mm2.sh").write_text("echo\n")
     config = load([tmp_path])
     assert len(config.flows) == 1
-    assert [str(p) for p in config.problems] == [
+    assert [str(p) for p in config.problems if p.level == "warning"] == [
         "log4j.properties: warning: neither a worker's file nor a connector's: left out"
     ]
 
@@ -147,3 +147,12 @@ def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
     (tmp_path / "mm2.yaml").write_text("apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: {}\n")
     with pytest.raises(InvalidConfigError, match=r"a\.json: error: cannot stand beside a Strimzi resource"):
         load([tmp_path])
+
+
+def test_a_worker_that_was_not_given_is_said_to_be_assumed(tmp_path: Path) -> None:
+    path = connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    config = load([path])
+    assert [str(problem) for problem in config.problems] == [
+        "a.json: note: no Connect worker's file was given: the worker's settings are assumed; name it to see yours"
+    ]
+    assert str(config.flows[0].worker.values["group.id"].origin) == "derived (assumed)"

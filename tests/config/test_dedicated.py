@@ -81,6 +81,7 @@ class TestTheSpecificationsWorkedExample:
     def test_what_mm2_ignores_is_said(self, read: Read) -> None:
         said = [str(problem) for problem in read(APPENDIX_A).problems]
         assert said == [
+            "mm2.properties:5: warning: A: security.protocol = SASL_SSL without sasl.jaas.config: a JAAS file is not read",
             "mm2.properties:11: warning: offset.flush.interval.ms: MM2 ignores it at the top level: "
             "write <target>.offset.flush.interval.ms",
             "mm2.properties:12: warning: producer.acks: MM2 ignores it at the top level: write <target>.producer.acks",
@@ -110,6 +111,15 @@ def test_which_flows_exist(read: Read, lines: str, flows: dict[str, bool]) -> No
 def test_a_file_that_replicates_nothing_is_said(read: Read) -> None:
     (said,) = read(TWO).problems
     assert str(said).endswith("no flow is enabled, so nothing is replicated: write us->eu.enabled = true")
+
+
+def test_two_flows_that_keep_names_may_go_round(read: Read) -> None:
+    policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    both = "us->eu.enabled = true\neu->us.enabled = true\n"
+    (said,) = read(TWO + both + policy).problems
+    assert "eu->us and us->eu both keep topic names" in str(said)
+    assert read(TWO + both).problems == ()
+    assert read(TWO + "us->eu.enabled = true\n" + policy).problems == ()
 
 
 def test_top_level_storage_keys_beat_the_clusters(read: Read) -> None:
@@ -184,7 +194,7 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         "mm2.properties:8: error: eu.consumer.isolation.level = 'commited': expected one of read_committed, read_uncommitted",
         "mm2.properties:9: error: replication.policy.class = 'com.acme.Policy': this Java class cannot be run here: use "
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy or "
-        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy, or write it in Python as package.module:Class",
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     ]
 
 
@@ -200,6 +210,8 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         ("us->eu.emit.offset-syncs.enabled = false\nus->eu.offset-syncs.topic.location = target", "contradicts"),
         ("eu.offset.storage.replication.factor = 0", "expected at least 1, or -1 for the broker's default"),
         ("a = \\u12", "four hexadecimal digits"),
+        ("us->eu.transforms = mask", "transforms = 'mask': us->eu.transforms.mask.type is missing"),
+        ("tasks.max = 8 # eight", "expected a whole number (a # behind a value belongs to the value)"),
     ],
 )
 def test_a_mistake_names_line_value_and_remedy(mistakes: Mistakes, line: str, complaint: str) -> None:
@@ -231,6 +243,11 @@ def test_no_clusters_no_flow(mistakes: Mistakes) -> None:
         ("eu.consumer.isolation.levl = x", "a Kafka consumer has no such setting (did you mean isolation.level?)"),
         ("uss.bootstrap.servers = u:1", "no cluster is called 'uss' (did you mean us?)"),
         ("use.incremental.alter.configs = never", "no longer a setting"),
+        ("transforms.mask.type = x", "MM2 ignores it at the top level: write <source>-><target>.transforms.mask.type"),
+        ("us-> eu.topics = x", "a blank, = or : ended the key: write us->eu without any inside"),
+        ("us.sasl.mechanism = PLAIN", "us.sasl.mechanism has no effect: security.protocol is PLAINTEXT"),
+        ("eu.security.protocol = SASL_PLAINTEXT", "eu: security.protocol = SASL_PLAINTEXT without sasl.jaas.config"),
+        ("eu.ssl.truststore.location = /x", "eu.ssl.truststore.location has no effect: security.protocol is PLAINTEXT"),
     ],
 )
 def test_a_key_without_effect_is_a_warning(read: Read, line: str, said: str) -> None:

@@ -11,9 +11,10 @@ pytestmark = pytest.mark.broker
 
 
 def test_the_demo_proves_that_both_logs_are_equal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(demo, "SECONDS", 3)
+    monkeypatch.setattr(demo, "FILE", tmp_path / "demo" / "mm2.properties")
     assert demo.main() == 0
     said = capsys.readouterr().out
     assert "us->eu: topics access-logs" in said

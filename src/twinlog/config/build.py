@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlog.config import layers
-from twinlog.config.clients import CLIENT_KEYS
+from twinlog.config.clients import CLIENT_KEYS, CONNECTION_KEYS
 from twinlog.config.flows import Client, Connector, FlowConfig, State, Worker
 from twinlog.config.kinds import checked, split_list
 from twinlog.config.layers import Values
@@ -13,7 +13,7 @@ from twinlog.config.problems import Problems
 from twinlog.config.providers import Providers
 from twinlog.config.settings import ALIASES, CONNECTORS, SAME_CLASS, CommonSettings, WorkerSettings
 from twinlog.config.table import read
-from twinlog.config.values import FrozenMap, Value
+from twinlog.config.values import DEFAULT, FrozenMap, Value
 from twinlog.model import Flow
 
 # What stands in guides where an address belongs: `#source route#`, `<broker list>`, `....`, `...`.
@@ -41,6 +41,7 @@ def build_flow(
         settings = read(CONNECTORS[name], values, problems)
         if settings is None:
             continue
+        _check_named_classes(values, problems)
         clients = layers.connector_clients(values)
         if name == "MirrorSourceConnector":
             clients["data.producer"] = layers.data_producer(worker, values)
@@ -97,6 +98,36 @@ def check_bootstrap(alias: str, value: Value | None, where: str, key: str, probl
         match = _ADDRESS.fullmatch(address)
         if not match or not 0 < int(match[2]) < 65536:
             problems.value(value, f"{address!r} is not host:port")
+
+
+def check_security(values: Values, problems: Problems) -> None:
+    """Halves of a lock: what MM2 would only show as a failed login, or not at all. `values` are a cluster's."""
+    value = values.get("security.protocol")
+    protocol = value.text.strip().upper() if value else "PLAINTEXT"
+    own = {key: one for key, one in values.items() if key in CONNECTION_KEYS}
+    if len({one.text for key, one in values.items() if key.endswith("security.protocol")}) > 1:
+        return  # single clients differ: nothing can be said of the whole cluster
+    if "SASL" in protocol and not any(key.endswith("sasl.jaas.config") for key in values):
+        written = (value.origin.key if value else "").removesuffix("security.protocol").rstrip(".")
+        origin = value.origin if value else DEFAULT
+        problems.warn(
+            origin,
+            f"{written or 'cluster'}: security.protocol = {protocol} without sasl.jaas.config: a JAAS file is not read",
+        )
+    for family in ("sasl", "ssl"):
+        used = "SASL" in protocol if family == "sasl" else protocol.endswith("SSL")
+        first = next((one for key, one in sorted(own.items()) if key.startswith(f"{family}.")), None)
+        if first and not used:
+            problems.warn(first.origin, f"{first.origin.key} has no effect: security.protocol is {protocol}")
+
+
+def _check_named_classes(values: Values, problems: Problems) -> None:
+    for family in ("transforms", "predicates"):
+        if (names := values.get(family)) is None:
+            continue
+        for name in filter(None, split_list(names.text)):
+            if f"{family}.{name}.type" not in values:
+                problems.value(names, f"{names.origin.key or family}.{name}.type is missing")
 
 
 def _current_names(values: dict[str, Value], problems: Problems) -> dict[str, Value]:

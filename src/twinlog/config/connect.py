@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from twinlog.config.clients import CLIENT_LETTERS, CONNECTION_KEYS
@@ -12,12 +11,14 @@ from twinlog.config.flows import State
 from twinlog.config.layers import Values
 from twinlog.config.problems import Problems, did_you_mean
 from twinlog.config.settings import BYTE_ARRAY, CONNECTORS, MIRROR
+from twinlog.config.sources import Source
 from twinlog.config.values import Origin, Value, derived
 
 _KEY = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*:)')
 _STATES = ("running", "paused", "stopped")
 
-# Kafka's own connect-distributed.properties, for connectors that come without a worker's file.
+# For connectors that come without a worker's file: the names of Kafka's connect-distributed.properties, and the only
+# converter that leaves bytes alone.
 _WORKER = {
     "group.id": "connect-cluster",
     "offset.storage.topic": "connect-offsets",
@@ -38,28 +39,29 @@ class ConnectorFile:
     state: State = "running"
 
 
-def read_connectors(path: Path, problems: Problems) -> list[ConnectorFile]:
+def read_connectors(source: Source, problems: Problems) -> list[ConnectorFile]:
     """The connectors in one JSON file; those that are not MM2's are left out with a warning."""
-    text = path.read_text("utf-8-sig")
     try:
         # Numbers stay as they are written: Connect's configuration is text.
-        content = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        content = json.loads(source.text, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as error:
-        problems.error(f"{path.name}:{error.lineno}", f"not JSON: {error.msg} at column {error.colno}")
+        problems.error(f"{source.name}:{error.lineno}", f"not JSON: {error.msg} at column {error.colno}")
         return []
-    lines = _lines(text)
+    lines = _lines(source.text)
     found = []
     for body in content if isinstance(content, list) else [content]:
         if not isinstance(body, dict):
-            problems.error(path.name, 'expected a connector: {"name": ..., "config": {...}} or its config alone')
-        elif connector := _connector(path, body, lines, problems):
+            problems.error(source.name, 'expected a connector: {"name": ..., "config": {...}} or its config alone')
+        elif connector := _connector(source, body, lines, problems):
             found.append(connector)
     return found
 
 
-def _connector(path: Path, body: dict[str, Any], lines: Mapping[str, int], problems: Problems) -> ConnectorFile | None:
+def _connector(
+    source: Source, body: dict[str, Any], lines: Mapping[str, int], problems: Problems
+) -> ConnectorFile | None:
     def origin(key: str) -> Origin:
-        return Origin("file", path.name, lines.get(key, 1), key)
+        return Origin("file", source.name, lines.get(key, 1), key)
 
     config = body
     state: State = "running"
@@ -76,11 +78,11 @@ def _connector(path: Path, body: dict[str, Any], lines: Mapping[str, int], probl
             problems.error(origin(key), f"{key}: expected a text, a number, true or false")
         elif content is not None:
             values[key] = Value(key, _text(content), origin(key))
-    values.setdefault("name", derived("name", path.stem, f"the name of {path.name}"))
+    values.setdefault("name", derived("name", source.path.stem, f"the name of {source.name}"))
     named = values.get("connector.class")
     if named is None:
         problems.error(
-            path.name, "connector.class is missing: one of " + ", ".join(MIRROR + name for name in CONNECTORS)
+            source.name, "connector.class is missing: one of " + ", ".join(MIRROR + name for name in CONNECTORS)
         )
         return None
     kind = connector_kind(named.text.strip())
@@ -107,7 +109,7 @@ def default_worker(target: Values, worker: Values | None) -> dict[str, Value]:
     """
     if worker is not None:
         return dict(worker)
-    made = {key: derived(key, text, "no worker file") for key, text in _WORKER.items()}
+    made = {key: derived(key, text, "assumed") for key, text in _WORKER.items()}
     for key in CONNECTION_KEYS:
         if (value := target.get(f"target.cluster.{key}")) is not None:
             made[key] = value.named(key)

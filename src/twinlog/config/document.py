@@ -42,6 +42,8 @@ must be doubled.
 For a Connect connector's JSON, and in `config` of a Strimzi resource, the connector keys are written as they stand.
 
 Regular expressions are Java's; where Python cannot keep the meaning of a construct it is refused by name.
+
+In the tables, a default of `-` means that nothing is set, `empty` an empty list or text.
 """
 
 
@@ -53,9 +55,9 @@ def document() -> str:
         parts += [f"## {name}\n", f"{settings.__doc__}\n", _settings(own)]
     parts += ["## Worker\n", f"{_one_line(WorkerSettings.__doc__)}\n", _settings(rows(WorkerSettings))]
     parts += [
-        "Read without effect, because no Connect worker runs here: "
-        + ", ".join(f"`{k}`" for k in sorted(WORKER_WITHOUT_EFFECT))
-        + ".\n",
+        "### Without effect\n",
+        "Read and ignored, because Twinlog runs no Connect worker:\n",
+        "\n".join(f"- `{key}`" for key in sorted(WORKER_WITHOUT_EFFECT)) + "\n",
         "## Old names\n",
         "| old | read as |\n|---|---|\n" + "".join(f"| `{old}` | `{new}` |\n" for old, new in ALIASES.items()),
         "No longer settings: " + "; ".join(f"`{key}` ({why})" for key, why in DROPPED.items()) + ".\n",

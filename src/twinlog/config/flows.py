@@ -74,6 +74,11 @@ class FlowConfig:
         return self.source is not None and self.source.settings.enabled and self.source.state == "running"
 
     @property
+    def emits_heartbeats(self) -> bool:
+        beat = self.heartbeat
+        return beat is not None and beat.settings.emit_heartbeats_enabled and beat.state == "running"
+
+    @property
     def connectors(self) -> dict[str, "Connector[Any]"]:
         named = {"source": self.source, "checkpoint": self.checkpoint, "heartbeat": self.heartbeat}
         return {name: connector for name, connector in named.items() if connector is not None}

@@ -1,10 +1,10 @@
 """Reads a configuration of any of the three kinds into one Config; every mistake is reported, all at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinlog.config import unknown
-from twinlog.config.build import build_flow, check_bootstrap, check_client
+from twinlog.config.build import build_flow, check_bootstrap, check_client, check_security
 from twinlog.config.clients import CONNECTION_KEYS
 from twinlog.config.connect import ConnectorFile, default_worker, is_worker_file, read_connectors
 from twinlog.config.dedicated import Dedicated
@@ -13,46 +13,71 @@ from twinlog.config.layers import Values, stripped
 from twinlog.config.problems import Problems, did_you_mean
 from twinlog.config.properties import read_properties
 from twinlog.config.providers import Providers, declared_providers
+from twinlog.config.settings import SourceSettings
+from twinlog.config.sources import Source, read_sources
 from twinlog.config.strimzi import is_mirror_maker, mirrors
 from twinlog.config.values import FrozenMap, Value
 from twinlog.config.yamltree import read_yaml
 from twinlog.errors import ConfigError
 from twinlog.model import Flow
 
-_ENDINGS = {".properties": "properties", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
+def load(paths: Sequence[str | Path], secrets: Path | None = None) -> Config:
+    """Raises InvalidConfigError with every mistake.
 
-def load(paths: Sequence[Path], secrets: Path | None = None) -> Config:
-    """Raises InvalidConfigError with every mistake. `paths`: one file, several JSON files, or a folder of them."""
-    problems = Problems()
-    files = list(_files(paths))
-    kinds = {path: _kind(path) for path in files if _is_text(path, problems)}
-    problems.raise_if_any()
+    `paths`: a dedicated-mode file, Strimzi resources, connectors' JSON files or a folder of them; `-` is stdin.
+    """
     if secrets is not None and not secrets.is_dir():
         raise ConfigError(f"--secrets {secrets}: no such folder")
-    properties = {path: read_properties(path, problems) for path in files if kinds[path] == "properties"}
-    dedicated = [path for path, values in properties.items() if "clusters" in values]
-    if "yaml" in kinds.values():
-        for path, kind in kinds.items():
-            if kind != "yaml":
-                problems.error(path.name, "cannot stand beside a Strimzi resource: give one or the other")
-        clusters, flows = _load_strimzi([p for p in files if kinds[p] == "yaml"], secrets, problems)
-    elif "json" in kinds.values():
-        clusters, flows = _load_connectors([p for p in files if kinds[p] == "json"], properties, problems)
+    problems = Problems()
+    sources = read_sources(paths, problems)
+    problems.raise_if_any()
+    of = {kind: [source for source in sources if source.kind == kind] for kind in ("properties", "json", "yaml")}
+    properties = {source.name: read_properties(source.content, source.name, problems) for source in of["properties"]}
+    dedicated = [name for name, values in properties.items() if "clusters" in values]
+    if of["yaml"]:
+        for source in (*of["properties"], *of["json"]):
+            problems.error(source.name, "cannot stand beside a Strimzi resource: give one or the other")
+        clusters, flows = _load_strimzi(of["yaml"], secrets, problems)
+    elif of["json"]:
+        clusters, flows = _load_connectors(of["json"], properties, problems)
     elif dedicated:
-        if len(files) > 1:
-            problems.error(files[1].name, f"only one dedicated-mode file at a time: {dedicated[0].name} is one")
+        for name in properties:
+            if name != dedicated[0]:
+                problems.error(name, f"only one dedicated-mode file at a time: {dedicated[0]} is one")
         clusters, flows = _load_dedicated(dedicated[0], properties[dedicated[0]], problems)
     else:
         clusters, flows = _load_one_cluster(properties, problems)
+    _check_loops(flows, problems)
     problems.raise_if_any()
-    return Config(tuple(str(path) for path in files), FrozenMap(clusters), tuple(flows), tuple(problems.found))
+    names = tuple(str(source.path) for source in sources)
+    return Config(names, FrozenMap(clusters), tuple(flows), tuple(problems.found))
+
+
+def _check_loops(flows: Sequence[FlowConfig], problems: Problems) -> None:
+    """Names that stay the same hide where a record came from: with a flow each way it would go round for ever."""
+    keeps = {
+        flow.flow: flow for flow in flows if flow.replicates and flow.source and _keeps_names(flow.source.settings)
+    }
+    for pair, flow in keeps.items():
+        back = Flow(pair.target, pair.source)
+        if back in keeps and pair < back and flow.source:
+            where = flow.source.values["replication.policy.class"].origin
+            problems.warn(
+                where,
+                f"{pair} and {back} both keep topic names: a topic that both replicate goes round for ever; "
+                "give them topics that do not overlap",
+            )
+
+
+def _keeps_names(settings: SourceSettings) -> bool:
+    return settings.replication_policy_class.endswith(".IdentityReplicationPolicy")
 
 
 Loaded = tuple[dict[str, Client], list[FlowConfig]]
 
 
-def _load_dedicated(path: Path, values: dict[str, Value], problems: Problems) -> Loaded:
+def _load_dedicated(name: str, values: dict[str, Value], problems: Problems) -> Loaded:
     file = Dedicated(values, problems)
     listed = values["clusters"]
     if any(not alias for alias in file.aliases):
@@ -69,13 +94,11 @@ def _load_dedicated(path: Path, values: dict[str, Value], problems: Problems) ->
     for alias in file.aliases:
         connection = file.providers.resolve_all(file.cluster(alias), problems)
         if alias in used:
-            check_bootstrap(
-                alias, connection.get("bootstrap.servers"), path.name, f"{alias}.bootstrap.servers", problems
-            )
+            check_bootstrap(alias, connection.get("bootstrap.servers"), name, f"{alias}.bootstrap.servers", problems)
         clusters[alias] = _cluster(connection, problems)
     made = (build_flow(flow, file.worker(flow), file.connectors(flow), file.providers, problems) for flow in flows)
     built = [flow for flow in made if flow]
-    if built and not any(flow.replicates for flow in built):
+    if built and not problems.errors and not any(flow.replicates for flow in built):
         problems.warn(listed.origin, f"no flow is enabled, so nothing is replicated: write {built[0]}.enabled = true")
     return clusters, built
 
@@ -102,16 +125,18 @@ def _check_aliases(file: Dedicated, problems: Problems) -> None:
                 )
 
 
-def _load_connectors(paths: Iterable[Path], properties: Mapping[Path, dict[str, Value]], problems: Problems) -> Loaded:
+def _load_connectors(
+    sources: Sequence[Source], properties: Mapping[str, dict[str, Value]], problems: Problems
+) -> Loaded:
     worker, providers = _worker_file(properties, problems)
     groups: list[tuple[Flow, dict[str, ConnectorFile]]] = []
-    for path in paths:
-        for connector in read_connectors(path, problems):
+    for file in sources:
+        for connector in read_connectors(file, problems):
             unknown.check_connector(connector.values, problems)
             source = connector.values.get("source.cluster.alias")
             if source is None:
                 near = did_you_mean("source.cluster.alias", connector.values)
-                problems.error(path.name, f"source.cluster.alias is missing{near}: name the source cluster")
+                problems.error(file.name, f"source.cluster.alias is missing{near}: name the source cluster")
                 continue
             target = connector.values.get("target.cluster.alias")
             flow = Flow(source.text.strip(), target.text.strip() if target else "target")
@@ -132,27 +157,33 @@ def _load_connectors(paths: Iterable[Path], properties: Mapping[Path, dict[str, 
         any_map = maps.get("MirrorSourceConnector") or next(iter(maps.values()))
         label = any_map["name"].text if flow in seen else ""
         seen.add(flow)
+        if worker is None:
+            origin = next(value.origin for value in any_map.values() if value.origin.file)
+            problems.note(
+                origin.file,
+                "no Connect worker's file was given: the worker's settings are assumed; name it to see yours",
+            )
         states = {kind: connector.state for kind, connector in members.items()}
         built = build_flow(flow, default_worker(any_map, worker), maps, providers, problems, label=label, states=states)
         flows += [built] if built else []
     if not groups and not problems.errors:
-        problems.error(", ".join(path.name for path in paths), "no connector of MM2 in there")
+        problems.error(", ".join(source.name for source in sources), "no connector of MM2 in there")
     return clusters, flows
 
 
 def _worker_file(
-    properties: Mapping[Path, dict[str, Value]], problems: Problems
+    properties: Mapping[str, dict[str, Value]], problems: Problems
 ) -> tuple[dict[str, Value] | None, Providers]:
     worker: dict[str, Value] | None = None
-    for path, values in properties.items():
+    for name, values in properties.items():
         if "clusters" in values:
             problems.error(
-                path.name, "a dedicated-mode file cannot stand beside connectors' JSON files: give one or the other"
+                name, "a dedicated-mode file cannot stand beside connectors' JSON files: give one or the other"
             )
         elif not is_worker_file(values):
-            problems.warn(path.name, "neither a worker's file nor a connector's: left out")
+            problems.warn(name, "neither a worker's file nor a connector's: left out")
         elif worker is not None:
-            problems.error(path.name, "a second worker file: a Connect cluster has one")
+            problems.error(name, "a second worker file: a Connect cluster has one")
         else:
             worker = values
             unknown.check_worker(values, problems)
@@ -170,10 +201,12 @@ def _add_sides(
         clusters.setdefault(alias, _cluster(connection, problems))
 
 
-def _load_strimzi(paths: Iterable[Path], secrets: Path | None, problems: Problems) -> Loaded:
-    resources = [tree for path in paths for tree in read_yaml(path, problems) if is_mirror_maker(tree)]
+def _load_strimzi(sources: Sequence[Source], secrets: Path | None, problems: Problems) -> Loaded:
+    resources = [tree for source in sources for tree in read_yaml(source, problems) if is_mirror_maker(tree)]
     if not resources and not problems.found:
-        problems.error(", ".join(path.name for path in paths), "no resource with kind: KafkaMirrorMaker2 in there")
+        problems.error(
+            ", ".join(source.name for source in sources), "no resource with kind: KafkaMirrorMaker2 in there"
+        )
     clusters: dict[str, Client] = {}
     flows = []
     for resource in resources:
@@ -191,70 +224,25 @@ def _load_strimzi(paths: Iterable[Path], secrets: Path | None, problems: Problem
     return clusters, flows
 
 
-def _load_one_cluster(properties: Mapping[Path, dict[str, Value]], problems: Problems) -> Loaded:
+def _load_one_cluster(properties: Mapping[str, dict[str, Value]], problems: Problems) -> Loaded:
     """A worker's or a client's file by itself: one cluster, no flow. Good to look at, nothing to run."""
     clusters = {}
-    for path, values in properties.items():
+    for name, values in properties.items():
         if "bootstrap.servers" not in values:
             near = did_you_mean("clusters", values)
-            problems.error(path.name, f"clusters is missing{near}: name the clusters, for example: clusters = us, eu")
+            problems.error(name, f"clusters is missing{near}: name the clusters, for example: clusters = us, eu")
             continue
         kind = "a Connect worker's file" if is_worker_file(values) else "a Kafka client's file"
-        problems.warn(path.name, f"{kind}: it describes one cluster and no flow")
+        problems.warn(name, f"{kind}: it describes one cluster and no flow")
         resolved = declared_providers(values, problems).resolve_all(values, problems)
-        check_bootstrap(path.stem, resolved.get("bootstrap.servers"), path.name, "bootstrap.servers", problems)
-        clusters[path.stem] = _cluster(resolved, problems)
+        alias = Path(name).stem
+        check_bootstrap(alias, resolved.get("bootstrap.servers"), name, "bootstrap.servers", problems)
+        clusters[alias] = _cluster(resolved, problems)
     return clusters, []
 
 
 def _cluster(values: Values, problems: Problems) -> Client:
     connection = {key: value for key, value in values.items() if key in CONNECTION_KEYS}
     check_client("admin", connection, problems)
+    check_security(values, problems)
     return Client("admin", FrozenMap(connection))
-
-
-def _files(paths: Sequence[Path]) -> Iterable[Path]:
-    for path in paths:
-        if path.is_dir():
-            inside = [file for file in sorted(path.iterdir()) if file.is_file() and _belongs(file)]
-            if not inside:
-                raise ConfigError(f"{path}: the folder holds no .json, .yaml or .properties file")
-            yield from inside
-        elif path.is_file():
-            yield path
-        else:
-            raise ConfigError(f"{path}: no such file or folder")
-
-
-def _belongs(file: Path) -> bool:
-    """Of a folder's files those that may be meant: beside them often lie a docker-compose.yml, a prometheus.yml ..."""
-    kind = _ENDINGS.get(file.suffix.lower())
-    return "KafkaMirrorMaker2" in file.read_text("utf-8-sig", "replace") if kind == "yaml" else kind is not None
-
-
-def _is_text(path: Path, problems: Problems) -> bool:
-    """Properties are Latin-1, in which everything is text; the others are UTF-8."""
-    if path.suffix.lower() == ".properties":
-        return True
-    try:
-        path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        problems.error(path.name, f"not a text in UTF-8: byte {error.start} cannot be read")
-        return False
-    return True
-
-
-def _kind(path: Path) -> str:
-    """By the ending; where that says nothing, by the first character."""
-    if known := _ENDINGS.get(path.suffix.lower()):
-        if known == "json" and '"KafkaMirrorMaker2"' in path.read_text("utf-8-sig"):
-            return "yaml"  # every Kubernetes resource may be JSON, which is YAML too
-        return known
-    start = path.read_text("latin-1").lstrip()
-    return (
-        "json"
-        if start.startswith("{")
-        else "yaml"
-        if start.startswith(("apiVersion:", "kind:", "---"))
-        else "properties"
-    )

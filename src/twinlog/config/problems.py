@@ -55,7 +55,8 @@ class Problems:
 
     def value(self, value: Value, complaint: str) -> None:
         """A value that cannot be taken: named as the operator wrote it, hidden if it is a secret."""
-        self.error(value.origin, f"{value.origin.key or value.key} = {value.shown!r}: {complaint}")
+        hint = " (a # behind a value belongs to the value)" if " #" in value.shown else ""
+        self.error(value.origin, f"{value.origin.key or value.key} = {value.shown!r}: {complaint}{hint}")
 
     def raise_if_any(self) -> None:
         if self.errors:

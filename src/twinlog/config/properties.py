@@ -6,7 +6,6 @@ javaproperties differs where a line holds nothing but a backslash, and does not 
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from twinlog.config.problems import Problems
 from twinlog.config.values import Origin, Value
@@ -17,22 +16,22 @@ _LETTERS = {"t": "\t", "r": "\r", "n": "\n", "f": "\f"}
 _NAMES = {character: f"\\{letter}" for letter, character in _LETTERS.items()}
 
 
-def read_properties(path: Path, problems: Problems) -> dict[str, Value]:
+def read_properties(content: bytes, name: str, problems: Problems) -> dict[str, Value]:
     """Key -> value, the last of two equal keys winning, as Java has it.
 
     MM2 reads the file as bytes, hence as ISO-8859-1, where any byte is a character.
     """
     found: dict[str, Value] = {}
-    for number, line in _logical_lines(path.read_bytes().decode("latin-1")):
+    for number, line in _logical_lines(content.decode("latin-1")):
         try:
             key, text = (_unescaped(part) for part in _split(line))
         except ValueError as error:
-            problems.error(f"{path.name}:{number}", str(error))
+            problems.error(f"{name}:{number}", str(error))
             continue
         if key in found:
             first = found[key].origin.line
-            problems.warn(f"{path.name}:{number}", f"{key} stands twice: this line wins over line {first}")
-        found[key] = Value(key, text, Origin("file", path.name, number, key))
+            problems.warn(f"{name}:{number}", f"{key} stands twice: this line wins over line {first}")
+        found[key] = Value(key, text, Origin("file", name, number, key))
     return found
 
 

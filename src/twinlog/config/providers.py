@@ -44,7 +44,7 @@ class FileProvider:
         self.allowed.check(file)
         if not file.is_file():
             raise ValueError(f"no such file: {path}")
-        value = read_properties(file, Problems()).get(key)
+        value = read_properties(file.read_bytes(), file.name, Problems()).get(key)
         return value.text if value else None
 
 

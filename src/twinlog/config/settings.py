@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from twinlog.config.javaregex import JavaRegexError, compile_list
-from twinlog.config.kinds import Kind, all_of, at_least, factor, no_doubles, not_empty, one_of
+from twinlog.config.kinds import Check, Kind, all_of, at_least, factor, no_doubles, not_empty, one_of
 from twinlog.config.table import Key
 
 MIRROR = "org.apache.kafka.connect.mirror."
@@ -33,17 +33,13 @@ def _regexes(patterns: Sequence[str]) -> str | None:
     return None
 
 
-def _runs(*known: str):  # type: ignore[no-untyped-def]  # noqa: ANN202  (a Check; see kinds)
-    """A class that Twinlog has, or one in Python (`package.module:Class`). Other Java classes cannot be run here."""
+def _runs(*known: str) -> Check:
+    """A class that Twinlog has. Others are Java, which cannot be run here: better refused than replaced in silence."""
 
     def check(name: str) -> str | None:
-        module, colon, python = name.partition(":")
         if name in known or SAME_CLASS.get(name) in known:
             return None
-        if colon and python.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-            return None
-        ours = " or ".join(known)
-        return f"this Java class cannot be run here: use {ours}, or write it in Python as package.module:Class"
+        return f"this Java class cannot be run here: use {' or '.join(known)}"
 
     return check
 
@@ -129,7 +125,7 @@ class CommonSettings:
     ] = None  # fmt: skip
     metric_reporters: Annotated[
         tuple[str, ...],
-        Key("metric.reporters", Kind.LIST, "MM2's reporters of metrics; Twinlog has its own.", no_doubles),
+        Key("metric.reporters", Kind.LIST, "MM2's reporters of metrics.", no_doubles),
     ] = (JMX,)
     config_providers: Annotated[
         tuple[str, ...],

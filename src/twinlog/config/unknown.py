@@ -1,6 +1,6 @@
 """Keys that do nothing: each gets a warning that says why, and what was probably meant."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from twinlog.config.clients import CLIENT_KEYS, CLIENT_LETTERS, CONNECTION_KEYS
 from twinlog.config.dedicated import CONNECTOR_KEYS, WORKER_PREFIXES, Dedicated
@@ -15,6 +15,7 @@ WORKER_NAMES = frozenset(row.key.name for row in rows(WorkerSettings)) | WORKER_
 _REST = ("listeners", "rest.", "admin.listeners", "access.control.", "ssl.client.auth", "response.http.")
 _DEDICATED_ONLY = ("clusters", "dedicated.mode.enable.internal.rest")
 # Families whose last words belong to a class of the operator's choice.
+_OF_FLOWS = ("transforms.", "predicates.", "topic.creation.")
 _OPEN = (
     "config.providers.", "replication.policy.", "transforms.", "predicates.", "topic.creation.",
     "key.converter.", "value.converter.", "header.converter.", "internal.key.converter.", "internal.value.converter.",
@@ -56,7 +57,7 @@ def check_worker(values: Values, problems: Problems) -> None:
             problems.warn(value.origin, f"{written}: unknown key{did_you_mean(key, _worker_words())}")
 
 
-def _of_top(key: str, aliases: Iterable[str]) -> str | None:
+def _of_top(key: str, aliases: Sequence[str]) -> str | None:
     if (
         key in CONNECTOR_KEYS or key in ALIASES or key in CONNECTION_KEYS or key in _DEDICATED_ONLY
         or key.startswith((*WORKER_PREFIXES, "config.providers", *_REST))
@@ -64,7 +65,7 @@ def _of_top(key: str, aliases: Iterable[str]) -> str | None:
         return None
     if key in DROPPED:
         return f"no longer a setting: {DROPPED[key]}"
-    if key in CONNECTOR_NAMES:
+    if key in CONNECTOR_NAMES or key.startswith(_OF_FLOWS):
         return f"MM2 ignores it at the top level: write <source>-><target>.{key}"
     if key in WORKER_NAMES or key.startswith(("producer.", "consumer.", "admin.")):
         return f"MM2 ignores it at the top level: write <target>.{key}"
@@ -97,10 +98,16 @@ def _of_flow(key: str, flow: Flow) -> str | None:
     return complaint
 
 
-def _of_no_flow(key: str, aliases: Iterable[str]) -> str:
-    for alias in (end for part in [key.split("->", 1)] for end in (part[0], part[1].split(".")[0])):
+def _of_no_flow(key: str, aliases: Sequence[str]) -> str:
+    source, _, rest = key.partition("->")
+    target = rest.split(".")[0]
+    if not rest:
+        other = next((alias for alias in aliases if alias != source), "target")
+        return f"a blank, = or : ended the key: write {source}->{other} without any inside"
+    for alias, other in ((source, target), (target, source)):
         if alias not in aliases:
-            return f"no cluster is called {alias!r}{did_you_mean(alias, aliases, short=True)}"
+            near = did_you_mean(alias, set(aliases) - {other}, short=True)
+            return f"no cluster is called {alias!r}{near}"
     return "a flow joins two different clusters: write source->target"
 
 

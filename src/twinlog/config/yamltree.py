@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from twinlog.config.problems import Problems, did_you_mean
+from twinlog.config.sources import Source
 from twinlog.config.values import Origin
 
 # `secretName: source-user   ------- 1`: a guide's pointer to its explanation, never part of a Kubernetes value.
@@ -79,24 +79,24 @@ class Tree:
                     )
 
 
-def read_yaml(path: Path, problems: Problems) -> list[Tree]:
+def read_yaml(source: Source, problems: Problems) -> list[Tree]:
     """Every document of the file."""
-    lines = path.read_text("utf-8-sig").splitlines()
+    lines = source.text.splitlines()
     if pointed := [str(number) for number, line in enumerate(lines, 1) if _CALLOUT.match(line)]:
         problems.note(
-            path.name, f"pointers of dashes and a number are left out at the end of lines {', '.join(pointed)}"
+            source.name, f"pointers of dashes and a number are left out at the end of lines {', '.join(pointed)}"
         )
     text = "\n".join(map(_plain, lines))
     loader = yaml.SafeLoader(text)
     trees = []
     try:
         while loader.check_node():
-            trees.append(_tree(loader, loader.get_node(), path.name, "", problems))
+            trees.append(_tree(loader, loader.get_node(), source.name, "", problems))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problems.error(f"{path.name}:{line}", f"not YAML: {error.problem or error}")
+        problems.error(f"{source.name}:{line}", f"not YAML: {error.problem or error}")
     except yaml.YAMLError as error:
-        problems.error(path.name, f"not YAML: {' '.join(str(error).split())}")
+        problems.error(source.name, f"not YAML: {' '.join(str(error).split())}")
     finally:
         loader.dispose()
     return trees

@@ -23,7 +23,10 @@ class Difference:
     right: Any
 
     def __str__(self) -> str:
-        return f"partition {self.partition}, record {self.position}: {self.left} on one side, {self.right} on the other"
+        where = f"partition {self.partition}, record {self.position}"
+        if self.left is None or self.right is None:
+            return f"{where}: only on the {'right' if self.left is None else 'left'}: {self.right or self.left}"
+        return f"{where}: {self.left} on the left, {self.right} on the right"
 
 
 @dataclass(frozen=True, slots=True)

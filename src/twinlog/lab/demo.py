@@ -25,33 +25,35 @@ from twinlog.lab.traffic import access_log
 TOPIC = "access-logs"
 RATE = 300  # records a second
 SECONDS = 30
+PATIENCE = 90  # more seconds, in which all must have arrived
+FILE = Path("build/demo/mm2.properties")
 
 
-def demo() -> None:
+def demo() -> int:
+    """The exit code: 0 if both logs are equal in the end."""
     with Lab() as lab:
         us, eu = lab.clusters("us", "eu")
         for cluster in (us, eu):
             print(f"cluster {cluster.name}: Kafka {cluster.spec.line} at {cluster.bootstrap()}")
         us.create_topic(TOPIC, partitions=3)
         properties = mirror_properties([us, eu], [(us, eu)], {"us->eu.topics": TOPIC, "tasks.max": "2"})
-        show_config(lab.folder / "mm2.properties", properties)
+        show_config(FILE, properties)
         published = Published(us)
         try:
             print("\nstarting MirrorMaker 2, which moves the records until Twinlog's relay is built ...")
             lab.mirror_maker(properties)
             watch(us, eu, published)
-        except KeyboardInterrupt:
-            print("\nstopped")
         finally:
             published.stop()
-        prove(us, eu)
+        return prove(us, eu)
 
 
 def show_config(path: Path, properties: dict[str, str]) -> None:
-    """What Twinlog reads in the file that MM2 is given."""
+    """What Twinlog reads in the file that MM2 is given; it stays there to be looked at."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(properties_text(properties))
     config = load([path])
-    print(f"\nmm2.properties ({len(properties)} lines) as Twinlog reads it; all of it: twinlog config show")
+    print(f"\nwhat Twinlog reads in the file for MM2 (all of it: .venv/bin/twinlog config show {path}):")
     for flow in config.flows:
         if flow.replicates and flow.source:
             settings, offsets = flow.source.settings, flow.worker.settings.offset_storage_topic
@@ -93,40 +95,45 @@ def watch(us: Cluster, eu: Cluster, published: Published) -> None:
     with Ends(us) as source, Ends(eu) as target:
         for tick in itertools.count(1):
             time.sleep(max(0.0, started + tick - time.monotonic()))
-            here, there = source.total(TOPIC), target.total(f"us.{TOPIC}")
+            last = not published.is_alive()
+            there, here = target.total(f"us.{TOPIC}"), source.total(TOPIC)  # in this order, or eu may seem ahead
             now = time.monotonic()
             rate = max(0, there - before[1]) / (now - before[0])
             before = (now, there)
-            text = f"{now - started:4.0f} s   {here:>17,}   {there:>20,}   {max(0, here - there):>6,}   {rate:>9,.0f}"
+            done = last and here == there
+            text = f"{now - started:4.0f} s   {here:>17,}   {there:>20,}   {here - there:>6,}   {rate:>9,.0f}"
             if live:
-                print("\r\033[K" + text, end="", flush=True)
-            elif tick % 5 == 0:
+                print("\r\033[K" + text, end="\n" if done else "", flush=True)
+            elif done or tick % 5 == 0:
                 print(text, flush=True)
-            if now - started > SECONDS and published.is_alive():
+            if done:
+                return
+            if now - started > SECONDS:
                 published.stop()
-            if (not published.is_alive() and here == there) or now - started > 4 * SECONDS:
-                break
-    print()
+            if now - started > SECONDS + PATIENCE:
+                print(f"\ngiving up: after {PATIENCE} s more, {here - there:,} records are still on the way")
+                return
 
 
-def prove(us: Cluster, eu: Cluster) -> None:
+def prove(us: Cluster, eu: Cluster) -> int:
     print("\ncomparing both logs, record by record ...")
     outcome = compare(us.client_properties(), TOPIC, eu.client_properties(), f"us.{TOPIC}")
     for difference in outcome.differences:
         print(f"  differs: {difference}")
-    verdict = "equal in key, value, headers, timestamp and order" if not outcome.differences else "not equal"
+    verdict = "not equal" if outcome.differences else "equal in key, value, headers, timestamp and order"
     print(f"{outcome.records:,} records: {verdict}")
+    return 1 if outcome.differences else 0
 
 
 def main() -> int:
     try:
-        demo()
+        return demo()
     except TwinlogError as error:
         print(f"twinlog: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
+        print("\nstopped; the clusters are gone")
         return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         seconds = time.monotonic() - self._started
-        self._detail = "failed" if error else f"{seconds:.0f} s" if seconds >= 1 else ""
+        stopped = isinstance(error, KeyboardInterrupt)
+        self._detail = "stopped" if stopped else "failed" if error else f"{seconds:.0f} s" if seconds >= 1 else ""
         self._show("\n")
 
     def update(self, done: int, detail: str = "") -> None:

@@ -24,21 +24,31 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
 @click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
-@click.option("--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Folder of mounted Kubernetes secrets.")
-def show(paths: tuple[Path, ...], flow: str | None, as_json: bool, secrets: Path | None) -> None:
+@click.option("--set", "only_set", is_flag=True, help="Only what the files set, without the defaults.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts; mistakes and warnings are in it too.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def show(paths: tuple[str, ...], flow: str | None, only_set: bool, as_json: bool, secrets: Path | None) -> None:
     """Every effective setting of each flow, and where it came from.
 
     CONFIG is one mm2.properties, one or more Strimzi YAML files, or the JSON files of MM2's connectors (or a folder of
-    them, with the Connect worker's .properties beside them if there is one). Secrets are never shown.
+    them, with the Connect worker's .properties beside them if there is one); - reads standard input. Secrets are never
+    shown.
+
+    Exit codes: 0 it can be run, 2 it has mistakes (all are listed) or the call was wrong, 1 anything else.
     """
-    read = load(paths, secrets)
+    try:
+        read = load(paths, secrets)
+    except InvalidConfigError as error:
+        if as_json:
+            _print(config_show.problems_as_json(error.problems))
+        raise
     if flow is not None:
         read = _only(read, flow)
-    print(config_show.as_json(read) if as_json else config_show.as_text(read))
-    _say(read)
+    _print(config_show.as_json(read) if as_json else config_show.as_text(read, defaults=not only_set))
 
 
 def _only(config: Config, wanted: str) -> Config:
@@ -49,9 +59,12 @@ def _only(config: Config, wanted: str) -> Config:
     return Config(config.files, config.clusters, flows, config.problems)
 
 
-def _say(config: Config) -> None:
-    for problem in config.problems:
-        click.echo(str(problem), err=True)
+def _print(text: str) -> None:
+    """Prints it; a reader that stops early, as in `twinlog ... | head`, is no mistake."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
@@ -63,7 +76,7 @@ def main() -> None:
             click.echo(str(problem), err=True)
         mistakes = sum(problem.level == "error" for problem in error.problems)
         click.echo(
-            f"twinlog: {mistakes} mistake{'s' if mistakes > 1 else ''} in the configuration; nothing was started",
+            f"twinlog: {mistakes} mistake{'s' if mistakes > 1 else ''} in the configuration",
             err=True,
         )
         sys.exit(error.exit_code)
@@ -77,9 +90,6 @@ def main() -> None:
         sys.exit(done.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:  # `twinlog ... | head` is no mistake
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except (OSError, UnicodeDecodeError) as error:
         where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         click.echo(f"twinlog: {where}{getattr(error, 'strerror', None) or error}", err=True)

@@ -4,7 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twinlog.config import Client, Config, Connector, FlowConfig
+from twinlog.config import Client, Config, Connector, FlowConfig, Problem
+from twinlog.config.clients import CONNECTION_KEYS
+from twinlog.config.layers import known_client_key
+from twinlog.config.settings import CONNECTORS
 from twinlog.config.table import rows
 from twinlog.config.values import DEFAULT, MASK, Origin, Value, is_secret
 
@@ -13,26 +16,54 @@ _TITLES = {
     "checkpoint": "consumer groups (MirrorCheckpointConnector)",
     "heartbeat": "heartbeats (MirrorHeartbeatConnector)",
 }
+_CLIENTS = {
+    "data.producer": "writes the records to the target",
+    "source.consumer": "reads the records from the source",
+    "source.producer": "writes offset syncs, where they are on the source",
+    "source.admin": "looks at the source's topics, groups and ACLs",
+    "target.consumer": "reads checkpoints and offset syncs on the target",
+    "target.producer": "writes offset syncs, where they are on the target",
+    "target.admin": "creates topics, partitions and ACLs on the target",
+}
+# A map of MM2's that holds what its clients are given; told per client instead.
+_OF_CLIENTS = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers.")
+_WIDE = 80  # characters of a list before it is written one element a line
+_KNOWN = {row.key.name for settings in CONNECTORS.values() for row in rows(settings)} | set(CONNECTION_KEYS)
 Setting = tuple[Any, Origin]
 
 
 def as_json(config: Config) -> str:
-    return json.dumps(
+    return _dumped(
         {
             "files": config.files,
             "clusters": {alias: _values(client.values) for alias, client in config.clusters.items()},
             "flows": [_flow(flow) for flow in config.flows],
-            "problems": [{"level": p.level, "where": p.where, "text": p.text} for p in config.problems],
-        },
-        indent=2,
-        ensure_ascii=False,
+            "problems": _problems(config.problems),
+        }
     )
 
 
-def as_text(config: Config) -> str:
-    sections = [_clusters(config.clusters)]
-    sections += [_flow_text(flow) for flow in config.flows]
+def problems_as_json(problems: Iterable[Problem]) -> str:
+    """For a configuration with mistakes: there is nothing else to show."""
+    return _dumped({"problems": _problems(problems)})
+
+
+def as_text(config: Config, *, defaults: bool = True) -> str:
+    """Warnings first, because behind hundreds of lines, or a pager, nobody would see them."""
+    sections = []
+    if config.problems:
+        sections.append("\n".join(["to be looked at", *(f"  {problem}" for problem in config.problems)]))
+    sections.append(_clusters(config.clusters))
+    sections += [_flow_text(flow, defaults=defaults) for flow in config.flows]
     return "\n\n".join(section for section in sections if section)
+
+
+def _dumped(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _problems(problems: Iterable[Problem]) -> list[dict[str, str]]:
+    return [{"level": problem.level, "where": problem.where, "text": problem.text} for problem in problems]
 
 
 def _flow(flow: FlowConfig) -> dict[str, Any]:
@@ -41,6 +72,7 @@ def _flow(flow: FlowConfig) -> dict[str, Any]:
         "source": flow.flow.source,
         "target": flow.flow.target,
         "replicates": flow.replicates,
+        "emits_heartbeats": flow.emits_heartbeats,
         "connectors": {
             connector.settings.connector_class.rpartition(".")[2]: {
                 "state": connector.state,
@@ -83,20 +115,34 @@ def _effective(settings: Any, values: Mapping[str, Value]) -> dict[str, Setting]
     return made
 
 
-def _flow_text(flow: FlowConfig) -> str:
+def _beside_the_table(values: Mapping[str, Value]) -> dict[str, Setting]:
+    """What was set and belongs to a class of the operator's choice: transformations, converters, filters."""
+    return {
+        key: (value.shown, value.origin)
+        for key, value in sorted(values.items())
+        if key not in _KNOWN and value.origin.kind == "file" and not key.startswith(_OF_CLIENTS)
+    }
+
+
+def _flow_text(flow: FlowConfig, *, defaults: bool) -> str:
     what = "replicates" if flow.replicates else "does not replicate"
-    beats = flow.heartbeat and flow.heartbeat.settings.emit_heartbeats_enabled and flow.heartbeat.state == "running"
-    title = f"{flow}: {what}, {'emits' if beats else 'emits no'} heartbeats"
-    parts = [title + "\n" + "=" * len(title)]
-    effective = {name: _effective(c.settings, c.values) for name, c in flow.connectors.items()}
+    title = f"{flow}: {what}, {'emits' if flow.emits_heartbeats else 'emits no'} heartbeats"
+    tables: dict[str, Mapping[str, Setting]] = {}
+    effective = {
+        name: _effective(connector.settings, connector.values) | _beside_the_table(connector.values)
+        for name, connector in flow.connectors.items()
+    }
     shared = _shared(effective.values())
-    if shared:
-        parts.append(_table("all connectors", shared))
+    tables["all connectors"] = shared
     for name, settings in effective.items():
-        own = {key: setting for key, setting in settings.items() if key not in shared}
-        parts.append(_table(_TITLES[name], own))
-    parts.append(_table("worker (on the target)", _effective(flow.worker.settings, flow.worker.values)))
-    parts += [_table(f"client {role}", client) for role, client in _clients(flow.connectors.values()).items()]
+        tables[_TITLES[name]] = {key: setting for key, setting in settings.items() if key not in shared}
+    tables["worker (on the target)"] = _effective(flow.worker.settings, flow.worker.values)
+    tables |= _clients(flow.connectors.values())
+    parts = [title + "\n" + "=" * len(title)]
+    for name, table in tables.items():
+        shown = {key: one for key, one in table.items() if defaults or one[1].kind == "file"}
+        if shown:
+            parts.append(_table(name, shown))
     return "\n\n".join(parts)
 
 
@@ -109,15 +155,21 @@ def _shared(maps: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
     return {key: found[0] for key, found in every.items() if len(found) > 1 and all(one == found[0] for one in found)}
 
 
-def _clients(connectors: Iterable[Connector[Any]]) -> dict[str, dict[str, Setting]]:
+def _clients(connectors: Iterable[Connector[Any]]) -> dict[str, Mapping[str, Setting]]:
     """What is set for each client; Kafka's defaults hold for the rest. Told once where connectors agree."""
     made: dict[str, dict[str, Setting]] = {}
+    titles: dict[str, str] = {}
     for connector in connectors:
         for role, client in connector.clients.items():
-            settings = {key: (value.shown, value.origin) for key, value in sorted(client.values.items())}
+            settings = {
+                key: (value.shown, value.origin)
+                for key, value in sorted(client.values.items())
+                if known_client_key(role, key)
+            }
             if made.setdefault(role, settings) != settings:
-                made[f"{role} ({connector.settings.name})"] = settings
-    return made
+                made[f"{role} of {connector.settings.name}"] = settings
+            titles[role] = f"client {role} ({_CLIENTS[role]})"
+    return {titles.get(role, f"client {role}"): settings for role, settings in made.items()}
 
 
 def _clusters(clusters: Mapping[str, Client]) -> str:
@@ -130,12 +182,23 @@ def _clusters(clusters: Mapping[str, Client]) -> str:
 
 
 def _table(title: str, settings: Mapping[str, Setting]) -> str:
-    """Key, origin, value: the value comes last because it may be long."""
-    texts = [(key, str(origin), _text(value)) for key, (value, origin) in settings.items()]
-    keys = max((len(key) for key, _, _ in texts), default=0)
-    origins = max((len(origin) for _, origin, _ in texts), default=0)
-    lines = [f"  {key:<{keys}}  {origin:<{origins}}  {value}".rstrip() for key, origin, value in texts]
+    """Key, origin, value: the value comes last because it may be long, and a note behind it because it is rare."""
+    keys = max(len(key) for key in settings)
+    places = {key: _place(origin) for key, (_, origin) in settings.items()}
+    width = max(len(place) for place in places.values())
+    indent = "\n" + " " * (keys + width + 6)
+    lines = []
+    for key, (value, origin) in settings.items():
+        text = _text(value)
+        if isinstance(value, tuple) and len(text) > _WIDE:
+            text = text.replace(", ", f",{indent}")
+        note = f"  ({origin.note})" if origin.note else ""
+        lines.append(f"  {key:<{keys}}  {places[key]:<{width}}  {text}{note}".rstrip())
     return "\n".join([title, *lines])
+
+
+def _place(origin: Origin) -> str:
+    return f"{origin.file}:{origin.line}" if origin.kind == "file" else origin.kind
 
 
 def _text(value: Any) -> str:
