@@ -156,3 +156,54 @@ def test_a_worker_that_was_not_given_is_said_to_be_assumed(tmp_path: Path) -> No
         "a.json: note: no Connect worker's file was given: the worker's settings are assumed; name it to see yours"
     ]
     assert str(config.flows[0].worker.values["group.id"].origin) == "derived (assumed)"
+
+
+def test_a_worker_file_that_lacks_something_is_refused(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "worker.properties").write_text(
+        "bootstrap.servers=w:1\ngroup.id=g\nkey.converter=K\nvalue.converter=V\n"
+    )
+    with pytest.raises(InvalidConfigError, match=r"worker\.properties: error: status\.storage\.topic is missing"):
+        load([tmp_path])
+
+
+def test_a_standalone_worker_needs_no_topics(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "worker.properties").write_text(
+        "bootstrap.servers=w:1\nkey.converter=K\nvalue.converter=V\noffset.storage.file.filename=/x\n"
+    )
+    assert load([tmp_path]).flows[0].worker.values["bootstrap.servers"].text == "w:1"
+
+
+def test_a_workers_login_is_not_its_producers(tmp_path: Path) -> None:
+    """Connect hands nothing but the addresses to the records' producer: the rest must be written as producer.*"""
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "worker.properties").write_text(
+        "bootstrap.servers=w:1\ngroup.id=g\nkey.converter=K\nvalue.converter=V\nconfig.storage.topic=c\n"
+        "offset.storage.topic=o\nstatus.storage.topic=s\nsecurity.protocol=SSL\nproducer.ssl.protocol=TLSv1.2\n"
+    )
+    source = load([tmp_path]).flows[0].source
+    assert source is not None
+    data = source.clients["data.producer"]
+    assert (data["bootstrap.servers"], data["security.protocol"], data["ssl.protocol"]) == (
+        ("w:1",),
+        "PLAINTEXT",
+        "TLSv1.2",
+    )
+
+
+def test_a_short_class_name_is_as_good(tmp_path: Path) -> None:
+    (tmp_path / "worker.properties").write_text(
+        "bootstrap.servers=w:1\ngroup.id=g\nkey.converter=K\nvalue.converter=V\nconfig.storage.topic=c\n"
+        "offset.storage.topic=o\nstatus.storage.topic=s\nexactly.once.source.support=enabled\n"
+    )
+    settings = {"exactly.once.support": "required", "consumer.isolation.level": "read_committed"}
+    path = connector(tmp_path / "a.json", "MirrorSourceConnector", {**settings, "connector.class": "MirrorSource"})
+    (flow,) = load([path, tmp_path / "worker.properties"]).flows
+    assert list(flow.connectors) == ["source"]
+
+
+def test_other_json_in_the_folder_is_left_out(tmp_path: Path) -> None:
+    connector(tmp_path / "a.json", "MirrorSourceConnector", {})
+    (tmp_path / "package.json").write_text('{"name": "x", "version": "1"}')
+    assert len(load([tmp_path]).flows) == 1

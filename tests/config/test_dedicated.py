@@ -113,6 +113,34 @@ def test_a_file_that_replicates_nothing_is_said(read: Read) -> None:
     assert str(said).endswith("no flow is enabled, so nothing is replicated: write us->eu.enabled = true")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eu.key.converter.schemas.enable = false",
+        "eu.status.storage.retention.ms = 1000",
+        "eu.request.timeout.ms = 1000",
+        "eu.client.dns.lookup = use_all_dns_ips",
+        "us->eu.producer.override.linger.ms = 3",
+        "us->eu.transforms = x\nus->eu.transforms.x.type = y",
+        "us.bootstrap.servers = 2001:db8::1:9092",
+        "us.bootstrap.servers = [2001:db8::1]:9092,PLAINTEXT://host:1",
+    ],
+)
+def test_what_mm2_honours_is_not_complained_of(read: Read, line: str) -> None:
+    said = [
+        p.text for p in read(TWO + "us->eu.enabled = true\n" + line + "\n").problems if "stands twice" not in p.text
+    ]
+    assert said == []
+
+
+def test_a_cluster_that_no_flow_uses_is_not_looked_at(read: Read) -> None:
+    config = read(
+        TWO.replace("us, eu", "us, eu, ap")
+        + "emit.heartbeats.enabled = false\nus->eu.enabled = true\nap.security.protocol = BOGUS\n"
+    )
+    assert [str(f) for f in config.flows] == ["us->eu"]
+
+
 def test_two_flows_that_keep_names_may_go_round(read: Read) -> None:
     policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
     both = "us->eu.enabled = true\neu->us.enabled = true\n"
@@ -206,7 +234,17 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         ("us->eu.groups = \\\\p{IsLatin}x", "Latin"),
         ("us->eu.topics = a, b[, c", "'b[': Java itself refuses it: unclosed character class at 1"),
         ("sync.topic.acls.enabled = yes", "expected true or false"),
-        ("us->eu.exactly.once.support = required", "isolation.level = read_committed, but it is read_uncommitted"),
+        (
+            "us->eu.exactly.once.support = required\neu.exactly.once.source.support = enabled",
+            "isolation.level to be read_committed, not read_uncommitted",
+        ),
+        (
+            "us->eu.exactly.once.support = required\nus.consumer.isolation.level = read_committed",
+            "expected exactly.once.source.support = enabled for the worker",
+        ),
+        ("dedicated.mode.enable.internal.rest = maybe", "expected true or false"),
+        ("us.consumer.auto.offset.reset = Latest", "expected latest, earliest, none or by_duration"),
+        ("us.ssl.enabled.protocols = TLSv1.3,,TLSv1.2\nus.security.protocol = SSL", "must not have an empty element"),
         ("us->eu.emit.offset-syncs.enabled = false\nus->eu.offset-syncs.topic.location = target", "contradicts"),
         ("eu.offset.storage.replication.factor = 0", "expected at least 1, or -1 for the broker's default"),
         ("a = \\u12", "four hexadecimal digits"),
@@ -236,6 +274,14 @@ def test_no_clusters_no_flow(mistakes: Mistakes) -> None:
         (
             "us->eu.offset.flush.interval.ms = 5",
             "never reaches the worker from here: write eu.offset.flush.interval.ms",
+        ),
+        ("task.max = 10", "unknown key (did you mean tasks.max?)"),
+        ("replication.policy.seperator = _", "unknown key (did you mean replication.policy.separator?)"),
+        ("eu.offset.storage.replication.facotr = 1", "did you mean offset.storage.replication.factor?"),
+        ("us.replication.policy.separator = _", "MM2 ignores it for a cluster: write replication.policy.separator"),
+        (
+            "us->eu.consumer.override.max.poll.records = 3",
+            "has no effect: only producer.override.* and admin.override.* do",
         ),
         ("us->eur.enabled = true", "no cluster is called 'eur' (did you mean eu?)"),
         ("us->us.enabled = true", "a flow joins two different clusters"),

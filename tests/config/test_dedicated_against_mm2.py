@@ -96,7 +96,7 @@ def test_every_map_is_mm2s(kafka_jvm: KafkaJvm, tmp_path: Path, seed: int) -> No
     file = tmp_path / "mm2.properties"
     file.write_text(made_up_file(random.Random(seed), str(tmp_path / "secrets.properties")))
     theirs = kafka_jvm.mirror_maker(kafka_jvm.properties(file.read_bytes()))
-    ours = Dedicated(read_properties(file.read_bytes(), file.name, Problems()), Problems())
+    ours = Dedicated(read_properties(file.read_bytes().decode("latin-1"), file.name, Problems()), Problems())
 
     assert {(flow.source, flow.target) for flow in ours.flows()} == set(theirs.flows()), file.read_text()
     for flow in ours.flows():
@@ -111,7 +111,7 @@ def test_every_client_is_mm2s(kafka_jvm: KafkaJvm, tmp_path: Path, seed: int) ->
     file = tmp_path / "mm2.properties"
     file.write_text(made_up_file(random.Random(1000 + seed), "", only_valid=True))
     theirs = kafka_jvm.mirror_maker(kafka_jvm.properties(file.read_bytes()))
-    ours = Dedicated(read_properties(file.read_bytes(), file.name, Problems()), Problems())
+    ours = Dedicated(read_properties(file.read_bytes().decode("latin-1"), file.name, Problems()), Problems())
 
     for flow in ours.flows():
         values = ours.connector(flow, "MirrorSourceConnector")

@@ -11,7 +11,10 @@ from twinlog.lab.jvm import KafkaJvm
 
 
 def texts(path: Path) -> dict[str, str]:
-    return {key: value.text for key, value in read_properties(path.read_bytes(), path.name, Problems()).items()}
+    return {
+        key: value.text
+        for key, value in read_properties(path.read_bytes().decode("latin-1"), path.name, Problems()).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,10 @@ def test_a_line_is_read_as_java_reads_it(tmp_path: Path, text: str, key: str, va
 def test_every_value_knows_its_line(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     path.write_text("# one\n\na = 1\nb = \\\n   2\n! five\r\nc = 3\r\nd=4")
-    lines = {key: value.origin.line for key, value in read_properties(path.read_bytes(), path.name, Problems()).items()}
+    lines = {
+        key: value.origin.line
+        for key, value in read_properties(path.read_bytes().decode("latin-1"), path.name, Problems()).items()
+    }
     assert lines == {"a": 3, "b": 4, "c": 7, "d": 8}
 
 
@@ -48,7 +54,7 @@ def test_a_key_that_stands_twice_is_said(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     path.write_text("a = 1\nb = 2\na = 3\n")
     problems = Problems()
-    read_properties(path.read_bytes(), path.name, problems)
+    read_properties(path.read_bytes().decode("latin-1"), path.name, problems)
     assert [str(p) for p in problems.found] == ["x.properties:3: warning: a stands twice: this line wins over line 1"]
 
 
@@ -84,6 +90,8 @@ def test_any_bytes_are_read_as_java_reads_them(kafka_jvm: KafkaJvm, tmp_path: Pa
         problems = Problems()
         # Of a backslash at the file's very end Java makes an empty key, which means nothing to anyone.
         read = {
-            key: value.text for key, value in read_properties(path.read_bytes(), path.name, problems).items() if key
+            key: value.text
+            for key, value in read_properties(path.read_bytes().decode("latin-1"), path.name, problems).items()
+            if key
         }
         assert ("refused" if problems.errors else read) == theirs, f"case {number}: {content!r}"

@@ -56,8 +56,8 @@ def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
 @pytest.mark.parametrize(
     ("parameter", "reference", "complaint"),
     [
-        ("", "${file:/no/such/file:x}", "no such file: /no/such/file"),
         ("", "${dir:/no/such/folder:x}", "no such folder: /no/such/folder"),
+        ("", "${file:x}", "a file is needed"),
         ("config.providers.file.param.allowed.paths = /etc/kafka", "${file:/root/x:y}", "is not under allowed.paths"),
         (
             "config.providers.file.param.allowed.paths = /etc/kafka",
@@ -69,16 +69,44 @@ def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
             "${env:HOME}",
             "does not match allowlist.pattern",
         ),
-        ("", "${env:some/path:HOME}", "has no path"),
     ],
 )
-def test_what_must_not_be_read_is_refused(mistakes: Mistakes, parameter: str, reference: str, complaint: str) -> None:
-    (found,) = mistakes(BASE + f"{parameter}\nus.ssl.key.password = {reference}\n")
+def test_what_kafka_does_not_find_stays_as_text_with_a_warning(
+    read: Read, parameter: str, reference: str, complaint: str
+) -> None:
+    config = read(BASE + f"{parameter}\nus.client.id = {reference}\nus.security.protocol = PLAINTEXT\n")
+    assert any(complaint in problem.text and "us.client.id" in problem.text for problem in config.problems)
+    assert config.flows[1].worker.values["client.id"].text == reference
+
+
+@pytest.mark.parametrize(
+    ("reference", "complaint"),
+    [("${file:/no/such/file:x}", "no such file: /no/such/file"), ("${env:some/path:HOME}", "has no path")],
+)
+def test_what_kafka_refuses_is_refused(mistakes: Mistakes, reference: str, complaint: str) -> None:
+    (found,) = mistakes(BASE + f"us.ssl.key.password = {reference}\n")
     assert complaint in found
     assert "us.ssl.key.password" in found
 
 
-def test_an_unknown_provider_is_refused_by_name(mistakes: Mistakes) -> None:
+def test_an_unknown_provider_is_refused_by_name(mistakes: Mistakes, read: Read) -> None:
     found = mistakes(BASE.replace("EnvVarConfigProvider", "VaultConfigProvider"))
-    assert any("config.providers.env.class = " in one and "no such config provider here" in one for one in found)
-    assert "config.providers.x.class is missing" in mistakes(BASE.replace("file, dir, env", "file, dir, env, x"))[0]
+    assert any("config.providers.env.class = " in one and "no other config provider can be run" in one for one in found)
+    said = [problem.text for problem in read(BASE.replace("file, dir, env", "file, dir, env, x")).problems]
+    assert any("config.providers.x.class is missing" in text for text in said)
+
+
+def test_files_of_secrets_are_utf_8_unlike_the_configuration_itself(read: Read, secrets: Path) -> None:
+    (secrets / "umlaut.properties").write_text("password = päss\n", "utf-8")
+    config = read(BASE + f"us.ssl.key.password = ${{file:{secrets}/umlaut.properties:password}}\n")
+    source = config.flows[0].source
+    assert source is not None
+    assert source.clients["source.consumer"]["ssl.key.password"] == "päss"
+
+
+def test_a_value_is_resolved_once(read: Read, secrets: Path) -> None:
+    (secrets / "nested.properties").write_text("password = abc${env:TWINLOG_ON}xyz\n")
+    config = read(BASE + f"eu.ssl.key.password = ${{file:{secrets}/nested.properties:password}}\n")
+    value = config.flows[0].worker.values["ssl.key.password"]
+    assert value.text == "abc${env:TWINLOG_ON}xyz"
+    assert value.shown.startswith("${file:")

@@ -16,7 +16,7 @@ SECRET = "s3cr3t-value"
     [
         "us.sasl.jaas.config", "ssl.keystore.password", "us.consumer.ssl.key.password", "source.cluster.ssl.truststore.password",
         "us.sasl.jaas.confg", "us.ssl.keystore.pasword", "ssl.keystore.key", "us.my.api.key", "x.access.token",
-        "basic.auth.user.info", "us.sasl.oauthbearer.client.credentials.client.secret", "aws.secret.access.key",
+        "us.ssl.truststore.pass", "us.ssl.keystore.pwd", "my.pwd", "basic.auth.user.info", "us.sasl.oauthbearer.client.credentials.client.secret", "aws.secret.access.key",
     ],
 )  # fmt: skip
 def test_secret_keys(key: str) -> None:
@@ -73,3 +73,30 @@ def test_nothing_that_is_left_behind_has_the_secret(tmp_path: Path, extra: str) 
     if not extra:
         assert MASK in shown
         assert "secrets.properties:password}" in shown  # where it comes from may be seen
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"us.bootstrap.servers = SASL_SSL://user:{SECRET}@host:9092",
+        f'us.security.protocol = org.PlainLoginModule required password="{SECRET}";\nus.ssl.truststore.location = /x',
+        f"us.ssl.keystore.password = my${{pass:{SECRET}}}",
+        f"us.sasl.oauthbearer.token.endpoint.url = https://idp/t?client_secret={SECRET}",
+        "us.ssl.keystore.key = -----BEGIN PRIVATE KEY-----\ns3cr3tvalueMIIEvQIBADANBgkqhkiG9w0BAQEFAASC==\n",
+        "us->eu.topics = ${file:PATH:password}, ${file:PATH:password}\nus->eu.name = ${file:PATH:password}",
+        "us.bootstrap.servers = ${file:PATH:password}",
+    ],
+)
+def test_no_way_around(tmp_path: Path, line: str) -> None:
+    (tmp_path / "secrets.properties").write_text(f"password = {SECRET}\n")
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = us, eu\nus.bootstrap.servers = u:1\neu.bootstrap.servers = e:1\nus->eu.enabled = true\n"
+        "config.providers = file\nconfig.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        + line.replace("PATH", str(tmp_path / "secrets.properties"))
+        + "\n"
+    )
+    shown = every_face(path)
+    assert SECRET not in shown
+    assert SECRET.upper() not in shown
+    assert "s3cr3tvalueMIIE" not in shown

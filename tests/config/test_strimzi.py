@@ -169,3 +169,64 @@ def test_what_strimzi_forbids_is_left_out(tmp_path: Path, secrets: Path) -> None
     config = read(tmp_path, V1.replace("producer.compression.type: zstd", "sasl.mechanism: PLAIN"), secrets)
     assert any("Strimzi ignores it here" in problem.text for problem in config.problems)
     assert config.flows[0].worker.values["sasl.mechanism"].text == "SCRAM-SHA-512"
+
+
+def test_comments_stay_comments(tmp_path: Path, secrets: Path) -> None:
+    assert read(
+        tmp_path, V1.replace("spec:", "spec: # the spec #").replace("mirrors:", "mirrors: # all #"), secrets
+    ).flows
+
+
+def test_a_list_of_resources(tmp_path: Path, secrets: Path) -> None:
+    listed = "apiVersion: v1\nkind: List\nitems:\n- " + V1.replace("\n", "\n  ")
+    assert len(read(tmp_path, listed, secrets).flows) == 1
+
+
+def test_strimzis_own_providers(tmp_path: Path, secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLOG_TASKS", "7")
+    (secrets / "us-user" / "x.properties").write_text("who = me\n")
+    declared = (
+        "config.providers: vault, file\n      config.providers.vault.class: io.strimzi.kafka.KubernetesSecretConfigProvider\n"
+        "      config.providers.file.class: org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        "      client.id: ${file:/opt/kafka/external-configuration/creds/x.properties:who}-${vault:kafka/us-user:user.crt}"
+    )
+    text = V1.replace("producer.compression.type: zstd", declared).replace(
+        "tasksMax: 4", 'tasksMax: "${strimzienv:TWINLOG_TASKS}"'
+    )
+    text = text.replace(
+        "spec:\n", "spec:\n  externalConfiguration:\n    volumes: [{name: creds, secret: {secretName: us-user}}]\n"
+    )
+    (flow,) = read(tmp_path, text, secrets).flows
+    assert flow.source is not None
+    assert flow.source.settings.tasks_max == 7
+    assert flow.worker.values["client.id"].text == "me-CHAIN"
+
+
+def test_two_mirrors_of_one_flow_are_refused(tmp_path: Path, secrets: Path) -> None:
+    mirror = V1[V1.index("    - source:") :]
+    with pytest.raises(InvalidConfigError, match="a second mirror us->eu"):
+        read(tmp_path, V1 + mirror, secrets)
+
+
+def test_a_binary_secret_is_named(tmp_path: Path, secrets: Path) -> None:
+    (secrets / "us-user" / "user.key").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidConfigError, match=r"user\.key is not a text"):
+        read(tmp_path, V1, secrets)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: \x07",
+        "kind: KafkaMirrorMaker2\na: !!int foo\nb: !!bool foo\nc: !!float foo",
+        "kind: KafkaMirrorMaker2\nspec: &a {target: *a}",
+        "kind: KafkaMirrorMaker2\nspec: " + "[" * 3000,
+        "kind: KafkaMirrorMaker2\na: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{b}: &{b} [{','.join(['*' + a] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+        "kind: KafkaMirrorMaker2\npassword: *hunter2",
+    ],
+)  # fmt: skip
+def test_nothing_in_a_file_can_crash_or_hang_the_reader(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        read(tmp_path, text)
+    assert "hunter2" not in str(caught.value)

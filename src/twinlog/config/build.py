@@ -11,14 +11,22 @@ from twinlog.config.kinds import checked, split_list
 from twinlog.config.layers import Values
 from twinlog.config.problems import Problems
 from twinlog.config.providers import Providers
-from twinlog.config.settings import ALIASES, CONNECTORS, SAME_CLASS, CommonSettings, WorkerSettings
+from twinlog.config.settings import (
+    ALIASES,
+    BYTE_ARRAY,
+    CONNECTORS,
+    SAME_CLASS,
+    WORKER_CLIENT_KEYS,
+    CommonSettings,
+    WorkerSettings,
+)
 from twinlog.config.table import read
 from twinlog.config.values import DEFAULT, FrozenMap, Value
 from twinlog.model import Flow
 
 # What stands in guides where an address belongs: `#source route#`, `<broker list>`, `....`, `...`.
 _PLACEHOLDER = re.compile(r"#.*#|<.*>|\.{2,}|\$\{.*\}")
-_ADDRESS = re.compile(r"(?:[A-Za-z][A-Za-z0-9_+.-]*://)?(\[[0-9A-Fa-f:.%]+\]|[^\s:/,]+):([0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)]?:([0-9]{1,5})")  # as Kafka has it
 
 
 def build_flow(
@@ -34,11 +42,13 @@ def build_flow(
     """`connectors` by class name; references in them are resolved here. None if a mistake was found."""
     mistakes = problems.errors
     worker = providers.resolve_all(worker, problems)
-    worker_settings = read(WorkerSettings, worker, problems)
+    where = _file(worker, *connectors.values())
+    worker_settings = read(WorkerSettings, worker, where, problems)
+    check_client("admin", {key: value for key, value in worker.items() if key in WORKER_CLIENT_KEYS}, problems)
     made: dict[str, Connector[Any]] = {}
     for name, raw in connectors.items():
         values = _current_names(providers.resolve_all(raw, problems), problems)
-        settings = read(CONNECTORS[name], values, problems)
+        settings = read(CONNECTORS[name], values, _file(values), problems)
         if settings is None:
             continue
         _check_named_classes(values, problems)
@@ -48,6 +58,7 @@ def build_flow(
         for role, client in clients.items():
             check_client(role, client, problems)
         made[name] = Connector(
+            name,
             settings,
             FrozenMap(values),
             FrozenMap({role: Client(role, FrozenMap(client)) for role, client in clients.items()}),
@@ -55,7 +66,7 @@ def build_flow(
         )
     if worker_settings is None or problems.errors > mistakes:
         return None
-    _check_connectors(made, problems)
+    _check_connectors(made, worker_settings, problems)
     if problems.errors > mistakes:
         return None
     return FlowConfig(
@@ -104,6 +115,8 @@ def check_security(values: Values, problems: Problems) -> None:
     """Halves of a lock: what MM2 would only show as a failed login, or not at all. `values` are a cluster's."""
     value = values.get("security.protocol")
     protocol = value.text.strip().upper() if value else "PLAINTEXT"
+    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        return  # said elsewhere
     own = {key: one for key, one in values.items() if key in CONNECTION_KEYS}
     if len({one.text for key, one in values.items() if key.endswith("security.protocol")}) > 1:
         return  # single clients differ: nothing can be said of the whole cluster
@@ -130,6 +143,13 @@ def _check_named_classes(values: Values, problems: Problems) -> None:
                 problems.value(names, f"{names.origin.key or family}.{name}.type is missing")
 
 
+def _file(*maps: Values) -> str:
+    """The file that a message about something missing names."""
+    return next(
+        (value.origin.file for values in maps for value in values.values() if value.origin.file), "configuration"
+    )
+
+
 def _current_names(values: dict[str, Value], problems: Problems) -> dict[str, Value]:
     """Old names of settings become the new ones; where both are set the new one wins."""
     for old, new in ALIASES.items():
@@ -150,11 +170,16 @@ def _current_names(values: dict[str, Value], problems: Problems) -> dict[str, Va
     return values
 
 
-def _check_connectors(made: dict[str, Connector[Any]], problems: Problems) -> None:
+def _check_connectors(made: dict[str, Connector[Any]], worker: WorkerSettings, problems: Problems) -> None:
     source, checkpoint = made.get("MirrorSourceConnector"), made.get("MirrorCheckpointConnector")
     for connector in made.values():
-        _check_exactly_once(connector, problems)
-    if source and not source.settings.emit_offset_syncs_enabled:
+        _check_exactly_once(connector, worker, problems)
+    # MM2 compares the text, so `FALSE` slips through; we let it.
+    if (
+        source
+        and "emit.offset-syncs.enabled" in source.values
+        and source.values["emit.offset-syncs.enabled"].text == "false"
+    ):
         for key, value in source.values.items():
             if key.startswith(("offset-syncs-", "offset-syncs.topic.")):
                 problems.value(value, "contradicts emit.offset-syncs.enabled = false: remove one of the two")
@@ -168,23 +193,32 @@ def _check_connectors(made: dict[str, Connector[Any]], problems: Problems) -> No
                 "emit.offset-syncs.enabled = false: without offset syncs there are no checkpoints and no group offsets",
             )
             del made["MirrorCheckpointConnector"]
+    if source:
+        for key in ("key.converter", "value.converter", "header.converter"):
+            value = source.values.get(key)
+            if value and value.origin.file and value.text.strip() != BYTE_ARRAY:
+                problems.note(
+                    value.origin, f"{value.origin.key} has no effect: records are copied as bytes, never converted"
+                )
     if source and checkpoint:
         _check_agreement(source, checkpoint, problems)
 
 
-def _check_exactly_once(connector: Connector[Any], problems: Problems) -> None:
+def _check_exactly_once(connector: Connector[Any], worker: WorkerSettings, problems: Problems) -> None:
     settings: CommonSettings = connector.settings
     if settings.exactly_once_support.lower() != "required":
         return
     value = connector.values["exactly.once.support"]
-    if connector.settings.connector_class.endswith("MirrorSourceConnector"):
+    if connector.kind == "MirrorSourceConnector":
         isolation = connector.clients["source.consumer"]["isolation.level"]
         if isolation != "read_committed":
             problems.value(
-                value, f"needs the source consumer's isolation.level = read_committed, but it is {isolation}"
+                value, f"expected the source consumer's isolation.level to be read_committed, not {isolation}"
             )
+        if worker.exactly_once_source_support.lower() != "enabled":
+            problems.value(value, "expected exactly.once.source.support = enabled for the worker: <target>.<that key>")
     elif value.origin.key == "exactly.once.support":  # asked of this connector itself, not of the whole flow
-        problems.value(value, f"{settings.connector_class.rpartition('.')[2]} cannot promise exactly-once: remove it")
+        problems.value(value, f"{connector.kind} cannot promise exactly-once: remove it")
 
 
 def _check_agreement(source: Connector[Any], checkpoint: Connector[Any], problems: Problems) -> None:

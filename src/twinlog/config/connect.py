@@ -44,6 +44,9 @@ def read_connectors(source: Source, problems: Problems) -> list[ConnectorFile]:
     try:
         # Numbers stay as they are written: Connect's configuration is text.
         content = json.loads(source.text, parse_int=str, parse_float=str, parse_constant=str)
+    except RecursionError:
+        problems.error(source.name, "nested too deeply")
+        return []
     except json.JSONDecodeError as error:
         problems.error(f"{source.name}:{error.lineno}", f"not JSON: {error.msg} at column {error.colno}")
         return []
@@ -80,6 +83,9 @@ def _connector(
             values[key] = Value(key, _text(content), origin(key))
     values.setdefault("name", derived("name", source.path.stem, f"the name of {source.name}"))
     named = values.get("connector.class")
+    if named is None and not source.named:
+        problems.warn(source.name, "no connector.class, so no connector: left out")
+        return None
     if named is None:
         problems.error(
             source.name, "connector.class is missing: one of " + ", ".join(MIRROR + name for name in CONNECTORS)
@@ -107,7 +113,8 @@ def default_worker(target: Values, worker: Values | None) -> dict[str, Value]:
 
     On a real Connect cluster the records go to the worker's cluster, whatever `target.cluster.*` says.
     """
-    if worker is not None:
+    standalone = worker is not None and "offset.storage.file.filename" in worker
+    if worker is not None and not standalone:
         return dict(worker)
     made = {key: derived(key, text, "assumed") for key, text in _WORKER.items()}
     for key in CONNECTION_KEYS:
@@ -115,7 +122,7 @@ def default_worker(target: Values, worker: Values | None) -> dict[str, Value]:
             made[key] = value.named(key)
             for client in CLIENT_LETTERS:
                 made[f"{client}.{key}"] = value.named(f"{client}.{key}")
-    return made
+    return made | dict(worker or {})  # a standalone worker keeps no topics of its own
 
 
 def is_worker_file(keys: Iterable[str]) -> bool:

@@ -42,6 +42,7 @@ class Client:
 class Connector(Generic[S]):
     """One of the three connectors of a flow, as MM2 would configure it."""
 
+    kind: str  # MirrorSourceConnector ..., whatever its connector.class calls it
     settings: S
     values: FrozenMap  # MM2's whole map of it, each value with its origin
     clients: FrozenMap  # role -> Client

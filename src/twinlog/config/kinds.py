@@ -91,7 +91,9 @@ def one_of(*choices: str, ignore_case: bool = False) -> Check:
 def all_of(*choices: str) -> Check:
     def check(values: Sequence[str]) -> str | None:
         wrong = [value for value in values if value not in choices]
-        return f"{wrong[0]!r} is not one of {', '.join(choices)}" if wrong else no_doubles(values)
+        if not values:
+            return f"expected at least one of {', '.join(choices)}"
+        return f"expected only {', '.join(choices)}" if wrong else no_doubles(values)
 
     return check
 

@@ -40,7 +40,7 @@ def stripped(values: Values, prefix: str) -> dict[str, Value]:
     return {
         key.removeprefix(prefix): value.named(key.removeprefix(prefix))
         for key, value in values.items()
-        if key.startswith(prefix) and key not in _NOT_CLIENT
+        if key.startswith(prefix)
     }
 
 
@@ -48,7 +48,8 @@ def connector_client(values: Values, side: str, client: str) -> dict[str, Value]
     """The settings of one of a connector's own clients; side: source or target, client: consumer, producer or admin."""
     cluster = stripped(values, f"{side}.cluster.")
     made = {key: value for key, value in cluster.items() if key in CONNECTION_KEYS}
-    made |= stripped(values, f"{client}.")
+    of_clients = {key: value for key, value in values.items() if key not in _NOT_CLIENT}
+    made |= stripped(of_clients, f"{client}.")
     made |= stripped(values, f"{side}.{client}.")
     if client == "consumer":
         made |= {key: derived(key, text, "always so in MM2") for key, text in _MM2_CONSUMER.items()}
@@ -64,7 +65,7 @@ def connector_clients(values: Values) -> dict[str, dict[str, Value]]:
 def data_producer(worker: Values, connector: Values) -> dict[str, Value]:
     """The producer of the records themselves."""
     made = {key: derived(key, text, "Connect's default") for key, text in _CONNECT_PRODUCER_DEFAULTS.items()}
-    made |= {key: value for key, value in worker.items() if key in CONNECTION_KEYS}
+    made |= {key: worker[key] for key in ("bootstrap.servers",) if key in worker}  # nothing else is handed down
     made |= stripped(worker, "producer.")
     return made | stripped(connector, "producer.override.")
 

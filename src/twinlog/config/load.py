@@ -33,7 +33,7 @@ def load(paths: Sequence[str | Path], secrets: Path | None = None) -> Config:
     sources = read_sources(paths, problems)
     problems.raise_if_any()
     of = {kind: [source for source in sources if source.kind == kind] for kind in ("properties", "json", "yaml")}
-    properties = {source.name: read_properties(source.content, source.name, problems) for source in of["properties"]}
+    properties = {source.name: read_properties(source.text, source.name, problems) for source in of["properties"]}
     dedicated = [name for name, values in properties.items() if "clusters" in values]
     if of["yaml"]:
         for source in (*of["properties"], *of["json"]):
@@ -84,6 +84,7 @@ def _load_dedicated(name: str, values: dict[str, Value], problems: Problems) -> 
         problems.value(listed, "a list must not have an empty element: remove the extra comma")
     unknown.check_dedicated(file, problems)
     _check_aliases(file, problems)
+    _check_switches(file.resolved, problems)
     flows = list(file.flows())
     if not flows:
         problems.value(
@@ -92,15 +93,24 @@ def _load_dedicated(name: str, values: dict[str, Value], problems: Problems) -> 
     used = {end for flow in flows for end in (flow.source, flow.target)}
     clusters = {}
     for alias in file.aliases:
+        if alias not in used:  # MM2 never looks at it
+            continue
         connection = file.providers.resolve_all(file.cluster(alias), problems)
-        if alias in used:
-            check_bootstrap(alias, connection.get("bootstrap.servers"), name, f"{alias}.bootstrap.servers", problems)
+        key = f"{alias}.bootstrap.servers"
+        check_bootstrap(alias, connection.get("bootstrap.servers"), name, key, problems)
         clusters[alias] = _cluster(connection, problems)
     made = (build_flow(flow, file.worker(flow), file.connectors(flow), file.providers, problems) for flow in flows)
     built = [flow for flow in made if flow]
     if built and not problems.errors and not any(flow.replicates for flow in built):
         problems.warn(listed.origin, f"no flow is enabled, so nothing is replicated: write {built[0]}.enabled = true")
     return clusters, built
+
+
+def _check_switches(values: Values, problems: Problems) -> None:
+    """What MM2 reads of the file itself, beside `clusters`."""
+    value = values.get("dedicated.mode.enable.internal.rest")
+    if value and value.text.strip().lower() not in ("true", "false"):
+        problems.value(value, "expected true or false")
 
 
 def _check_aliases(file: Dedicated, problems: Problems) -> None:
@@ -202,15 +212,26 @@ def _add_sides(
 
 
 def _load_strimzi(sources: Sequence[Source], secrets: Path | None, problems: Problems) -> Loaded:
-    resources = [tree for source in sources for tree in read_yaml(source, problems) if is_mirror_maker(tree)]
+    documents = [tree for source in sources for tree in read_yaml(source, problems)]
+    # `kubectl get -o yaml` gives a list.
+    trees = [
+        one
+        for tree in documents
+        for one in (tree.get("items").each() if tree.get("kind").content == "List" else [tree])
+    ]
+    resources = [tree for tree in trees if is_mirror_maker(tree)]
     if not resources and not problems.found:
         problems.error(
             ", ".join(source.name for source in sources), "no resource with kind: KafkaMirrorMaker2 in there"
         )
     clusters: dict[str, Client] = {}
-    flows = []
+    flows: list[FlowConfig] = []
     for resource in resources:
         for mirror in mirrors(resource, secrets, problems):
+            if mirror.flow in {flow.flow for flow in flows}:
+                problems.error(
+                    mirror.origin, f"a second mirror {mirror.flow}: its connectors would bear the same names"
+                )
             unknown.check_worker(mirror.worker, problems)
             for values in mirror.connectors.values():
                 # The target's own `config` is the worker's, and was looked at as such.

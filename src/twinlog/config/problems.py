@@ -55,6 +55,8 @@ class Problems:
 
     def value(self, value: Value, complaint: str) -> None:
         """A value that cannot be taken: named as the operator wrote it, hidden if it is a secret."""
+        if value.shown != value.text and not complaint.startswith("expected"):
+            complaint = "this value cannot be taken"  # the complaint may quote what must not be shown
         hint = " (a # behind a value belongs to the value)" if " #" in value.shown else ""
         self.error(value.origin, f"{value.origin.key or value.key} = {value.shown!r}: {complaint}{hint}")
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from twinlog.config.problems import Problems
-from twinlog.config.values import Origin, Value
+from twinlog.config.values import Origin, Value, shown_key
 
 _BLANK = " \t\f"
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})?|(.))", re.DOTALL)
@@ -16,22 +16,19 @@ _LETTERS = {"t": "\t", "r": "\r", "n": "\n", "f": "\f"}
 _NAMES = {character: f"\\{letter}" for letter, character in _LETTERS.items()}
 
 
-def read_properties(content: bytes, name: str, problems: Problems) -> dict[str, Value]:
-    """Key -> value, the last of two equal keys winning, as Java has it.
-
-    MM2 reads the file as bytes, hence as ISO-8859-1, where any byte is a character.
-    """
+def read_properties(text: str, name: str, problems: Problems) -> dict[str, Value]:
+    """Key -> value, the last of two equal keys winning, as Java has it. `name` is what messages call the file."""
     found: dict[str, Value] = {}
-    for number, line in _logical_lines(content.decode("latin-1")):
+    for number, line in _logical_lines(text):
         try:
-            key, text = (_unescaped(part) for part in _split(line))
+            key, value = (_unescaped(part) for part in _split(line))
         except ValueError as error:
             problems.error(f"{name}:{number}", str(error))
             continue
         if key in found:
             first = found[key].origin.line
-            problems.warn(f"{name}:{number}", f"{key} stands twice: this line wins over line {first}")
-        found[key] = Value(key, text, Origin("file", name, number, key))
+            problems.warn(f"{name}:{number}", f"{shown_key(key)} stands twice: this line wins over line {first}")
+        found[key] = Value(key, value, Origin("file", name, number, key))
     return found
 
 

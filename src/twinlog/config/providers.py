@@ -11,7 +11,7 @@ from twinlog.config.javaregex import JavaRegexError, compile_java
 from twinlog.config.kinds import java_trim, split_list
 from twinlog.config.problems import Problems, did_you_mean
 from twinlog.config.properties import read_properties
-from twinlog.config.values import Value
+from twinlog.config.values import Value, is_secret, only_references
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -19,32 +19,41 @@ _PACKAGE = "org.apache.kafka.common.config.provider."
 
 class Provider(Protocol):
     def get(self, path: str, key: str) -> str | None:
-        """The value; None where there is none (the reference then stays as text); ValueError with a sentence."""
+        """The value; None or LookupError where Kafka finds nothing and the reference stays as text.
+
+        ValueError where Kafka itself refuses to go on. Both errors carry a sentence.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class Allowed:
     """Kafka's `allowed.paths`: absent means anywhere."""
 
-    paths: tuple[Path, ...] | None
+    paths: tuple[Path, ...] | None = None
 
     def check(self, path: Path) -> None:
         if self.paths is not None and not any(path.is_relative_to(allowed) for allowed in self.paths):
-            raise ValueError(f"{path} is not under allowed.paths")
+            raise LookupError(f"{path} is not under allowed.paths")
 
 
 @dataclass(frozen=True, slots=True)
 class FileProvider:
-    """The keys of a .properties file."""
+    """The keys of a .properties file, which this provider reads as UTF-8."""
 
-    allowed: _Allowed
+    allowed: Allowed = Allowed()
 
     def get(self, path: str, key: str) -> str | None:
         file = Path(os.path.normpath(path))
         self.allowed.check(file)
+        if not path:
+            raise LookupError("a file is needed: write ${name:/path/to/file:key}")
         if not file.is_file():
             raise ValueError(f"no such file: {path}")
-        value = read_properties(file.read_bytes(), file.name, Problems()).get(key)
+        try:
+            text = file.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not a text in UTF-8") from None
+        value = read_properties(text, file.name, Problems()).get(key)
         return value.text if value else None
 
 
@@ -52,28 +61,28 @@ class FileProvider:
 class DirectoryProvider:
     """The files of a folder, as Kubernetes mounts secrets: the name is the key, the content the value."""
 
-    allowed: _Allowed
+    allowed: Allowed = Allowed()
 
     def get(self, path: str, key: str) -> str | None:
         folder = Path(os.path.normpath(path))
         self.allowed.check(folder)
-        if not folder.is_dir():
-            raise ValueError(f"no such folder: {path}")
+        if not path or not folder.is_dir():
+            raise LookupError(f"no such folder: {path}")
         file = folder / key
-        return file.read_text() if file.parent == folder and file.is_file() else None
+        return file.read_text("utf-8", "replace") if file.parent == folder and file.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProvider:
     """Environment variables, all or those whose names match `allowlist.pattern`."""
 
-    allowed: re.Pattern[str] | None
+    allowed: re.Pattern[str] | None = None
 
     def get(self, path: str, key: str) -> str | None:
         if path:
             raise ValueError("an environment variable has no path: write ${name:VARIABLE}")
         if self.allowed is not None and not self.allowed.fullmatch(key):
-            raise ValueError(f"{key} does not match allowlist.pattern")
+            raise LookupError(f"{key} does not match allowlist.pattern")
         return os.environ.get(key)
 
 
@@ -84,72 +93,78 @@ class Providers:
     by_name: Mapping[str, Provider] = field(default_factory=dict)
 
     def resolve(self, value: Value, problems: Problems) -> Value:
-        """The value with every reference replaced; one that cannot be resolved stays as text, as in Kafka."""
-        if "${" not in value.text:
+        """The value with every reference replaced, once; one that cannot be resolved stays as text, as in Kafka."""
+        if value.reference or "${" not in value.text:
             return value
+        # Of a literal secret that happens to hold a `${`, no part may be quoted.
+        quotable = not is_secret(value.key, value.text) or only_references(value.text)
+        written = value.origin.key or value.key
 
         def replacement(match: re.Match[str]) -> str:
             name, path, key = match[1], match[2] or "", match[3]
-            if (provider := self.by_name.get(name)) is None:
-                known = f"declared: {', '.join(self.by_name)}" if self.by_name else "config.providers is not set"
-                problems.warn(
-                    value.origin,
-                    f"{value.origin.key}: no config provider {name!r} for {match[0]} ({known}); it stays as text",
-                )
-                return match[0]
+            quoted = match[0] if quotable else "${...}"
             try:
-                found = provider.get(path, key)
+                return self._get(name, path, key)
             except (ValueError, OSError) as error:
-                problems.error(value.origin, f"{value.origin.key}: {match[0]}: {error}")
-                return match[0]
-            if found is None:
-                problems.warn(
-                    value.origin, f"{value.origin.key}: {match[0]} names nothing that is there; it stays as text"
-                )
-            return match[0] if found is None else found
+                problems.error(value.origin, f"{written}: {quoted}: {error}")
+            except LookupError as error:
+                problems.warn(value.origin, f"{written}: {quoted}: {error}; it stays as text")
+            return match[0]
 
         text = _REFERENCE.sub(replacement, value.text)
         return value if text == value.text else replace(value, text=text, reference=value.text)
+
+    def _get(self, name: str, path: str, key: str) -> str:
+        if (provider := self.by_name.get(name)) is None:
+            known = f"declared: {', '.join(self.by_name)}" if self.by_name else "config.providers is not set"
+            raise LookupError(f"no such config provider ({known})")
+        if (found := provider.get(path, key)) is None:
+            raise LookupError("it names nothing that is there")
+        return found
 
     def resolve_all(self, values: Mapping[str, Value], problems: Problems) -> dict[str, Value]:
         return {key: self.resolve(value, problems) for key, value in values.items()}
 
 
-def declared_providers(values: Mapping[str, Value], problems: Problems) -> Providers:
-    """From `config.providers`, `config.providers.<name>.class` and `.param.*`."""
+def declared_providers(
+    values: Mapping[str, Value], problems: Problems, more: Mapping[str, Provider] | None = None
+) -> Providers:
+    """From `config.providers`, `config.providers.<name>.class` and `.param.*`. `more` are further classes."""
     names = split_list(values["config.providers"].text) if "config.providers" in values else ()
     made: dict[str, Provider] = {}
-    for name in names:
+    for name in filter(None, names):
         prefix = f"config.providers.{name}."
         class_value = values.get(prefix + "class")
         if class_value is None:
-            where = values["config.providers"].origin
             near = did_you_mean(prefix + "class", values)
-            problems.error(where, f"config.providers = {name!r}: {prefix}class is missing{near}")
+            problems.warn(values["config.providers"].origin, f"config.providers: {prefix}class is missing{near}")
             continue
         parameters = {
-            k.removeprefix(prefix + "param."): v.text for k, v in values.items() if k.startswith(prefix + "param.")
+            key.removeprefix(prefix + "param."): value.text
+            for key, value in values.items()
+            if key.startswith(prefix + "param.")
         }
-        match java_trim(class_value.text).removeprefix(_PACKAGE):
-            case "FileConfigProvider":
-                made[name] = FileProvider(_allowed_paths(parameters))
-            case "DirectoryConfigProvider":
-                made[name] = DirectoryProvider(_allowed_paths(parameters))
-            case "EnvVarConfigProvider":
-                pattern = parameters.get("allowlist.pattern")
-                made[name] = EnvironmentProvider(_pattern(pattern, class_value, problems))
-            case _:
-                problems.value(
-                    class_value,
-                    "no such config provider here: use FileConfigProvider, DirectoryConfigProvider or "
-                    f"EnvVarConfigProvider of {_PACKAGE}*",
-                )
+        named = java_trim(class_value.text)
+        if more and named in more:
+            made[name] = more[named]
+        elif named == _PACKAGE + "FileConfigProvider":
+            made[name] = FileProvider(_allowed_paths(parameters))
+        elif named == _PACKAGE + "DirectoryConfigProvider":
+            made[name] = DirectoryProvider(_allowed_paths(parameters))
+        elif named == _PACKAGE + "EnvVarConfigProvider":
+            made[name] = EnvironmentProvider(_pattern(parameters.get("allowlist.pattern"), class_value, problems))
+        else:
+            problems.value(
+                class_value,
+                f"expected one of FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider of {_PACKAGE}*: "
+                "no other config provider can be run here",
+            )
     return Providers(made)
 
 
-def _allowed_paths(parameters: Mapping[str, str]) -> _Allowed:
+def _allowed_paths(parameters: Mapping[str, str]) -> Allowed:
     text = parameters.get("allowed.paths", "").strip()
-    return _Allowed(tuple(Path(os.path.normpath(path)) for path in text.split(",") if path) if text else None)
+    return Allowed(tuple(Path(os.path.normpath(path)) for path in text.split(",") if path) if text else None)
 
 
 def _pattern(pattern: str | None, value: Value, problems: Problems) -> re.Pattern[str] | None:

@@ -1,8 +1,11 @@
 """Kubernetes secrets as a folder: `<folder>/<secret's name>/<key>`, the way pods mount them."""
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from twinlog.config.providers import Provider
 
 MOST_BYTES = 1 << 20  # Kubernetes itself allows no larger secret
 
@@ -14,17 +17,17 @@ class Secrets:
 
     def read(self, secret: str, key: str) -> str:
         """One key of a secret. LookupError with a sentence where it cannot be had."""
-        return self._read(self._folder(secret) / _name(key))
+        return self._read(self.folder_of(secret) / _name(key))
 
     def matching(self, secret: str, pattern: str) -> str:
         """Every key that a glob pattern matches, one after the other, by name."""
-        folder = self._folder(secret)
+        folder = self.folder_of(secret)
         files = [file for file in sorted(folder.iterdir()) if file.is_file() and fnmatch.fnmatch(file.name, pattern)]
         if not files:
             raise LookupError(f"no key of secret {secret!r} matches {pattern!r} in {folder}")
         return "\n".join(self._read(file).strip() for file in files) + "\n"
 
-    def _folder(self, secret: str) -> Path:
+    def folder_of(self, secret: str) -> Path:
         if self.folder is None:
             raise LookupError(f"secret {secret!r} is needed: name the folder of mounted secrets with --secrets")
         folder = self.folder / _name(secret)
@@ -37,7 +40,10 @@ class Secrets:
             raise LookupError(f"expected the file {file}")
         if file.stat().st_size > MOST_BYTES:
             raise LookupError(f"{file} is larger than a secret can be")
-        return file.read_text()
+        try:
+            return file.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise LookupError(f"{file} is not a text: certificates and keys are read as PEM") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,24 @@ class SecretsProvider:
         try:
             return self.secrets.read(path.rpartition("/")[2], key)
         except LookupError as error:
+            if self.secrets.folder is None:
+                raise  # it can still be looked at, without its secrets
             raise ValueError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class MountedProvider:
+    """A provider of files whose paths are a pod's: where a secret is mounted there, it is looked for in our folder."""
+
+    inner: Provider
+    secrets: Secrets
+    mounts: Mapping[str, str]  # folder in the pod -> secret
+
+    def get(self, path: str, key: str) -> str | None:
+        for folder, secret in self.mounts.items():
+            if path == folder or path.startswith(f"{folder}/"):
+                return self.inner.get(f"{self.secrets.folder_of(secret)}{path.removeprefix(folder)}", key)
+        return self.inner.get(path, key)
 
 
 def _name(name: str) -> str:

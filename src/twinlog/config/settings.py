@@ -44,9 +44,12 @@ def _runs(*known: str) -> Check:
     return check
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommonSettings:
     """What all three connectors of a flow understand."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"  # a value may come from a config provider: none is shown
 
     name: Annotated[
         str, Key("name", Kind.STRING, "The connector's name; also the namespace of its stored offsets.", not_empty)
@@ -135,7 +138,7 @@ class CommonSettings:
         str,
         Key(
             "config.action.reload", Kind.STRING, "What happens when a provided value expires.",
-            one_of("none", "restart", ignore_case=True),
+            one_of("none", "restart"),
         ),
     ] = "restart"  # fmt: skip
     connector_plugin_version: Annotated[
@@ -202,7 +205,7 @@ _TOPICS_EXCLUDE = Key("topics.exclude", Kind.LIST, "Topics never to replicate; w
 _EMIT_SYNCS = Key("emit.offset-syncs.enabled", Kind.BOOLEAN, "Whether offset syncs are written; checkpoints need them.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SourceSettings(CommonSettings):
     """MirrorSourceConnector: the records, and topics, configs and ACLs."""
 
@@ -274,7 +277,7 @@ class SourceSettings(CommonSettings):
     metric_names_formats: Annotated[tuple[str, ...], _FORMATS] = ("legacy",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CheckpointSettings(CommonSettings):
     """MirrorCheckpointConnector: the positions of consumer groups."""
 
@@ -322,7 +325,7 @@ class CheckpointSettings(CommonSettings):
     metric_names_formats: Annotated[tuple[str, ...], _FORMATS] = ("legacy",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HeartbeatSettings(CommonSettings):
     """MirrorHeartbeatConnector: proof that the path is alive."""
 
@@ -337,9 +340,12 @@ class HeartbeatSettings(CommonSettings):
     ] = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WorkerSettings:
     """What MM2 gives to the Connect worker of a flow, which lives on the target. Set as `<target>.<key>`."""
+
+    def __repr__(self) -> str:
+        return f"WorkerSettings({self.group_id!r})"
 
     group_id: Annotated[str, Key("group.id", Kind.STRING, "The Connect group that runs the flow.", not_empty)]
     client_id: Annotated[str, Key("client.id", Kind.STRING, "Name of the worker's clients.")] = ""
@@ -416,6 +422,14 @@ WORKER_WITHOUT_EFFECT = frozenset({
     "rest.host.name", "rest.port", "scheduled.rebalance.max.delay.ms", "session.timeout.ms",
     "topic.tracking.allow.reset", "topic.tracking.enable", "worker.sync.timeout.ms", "worker.unsync.backoff.ms",
     "internal.key.converter", "internal.value.converter", "ssl.client.auth",
+})  # fmt: skip
+
+# Settings of the worker's own clients, which are Kafka's: see clients.py.
+WORKER_CLIENT_KEYS = frozenset({
+    "client.dns.lookup", "connections.max.idle.ms", "metadata.max.age.ms", "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
 })  # fmt: skip
 
 CONNECTORS: dict[str, type[CommonSettings]] = {

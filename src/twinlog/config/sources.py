@@ -26,20 +26,22 @@ class Source:
     name: str  # how messages call it: short, and not the same for two
     kind: Kind
     content: bytes
+    named: bool  # by the operator; else it was found in a folder
 
     @property
     def text(self) -> str:
-        return self.content.decode("utf-8-sig")
+        """MM2 reads properties as bytes, hence as ISO-8859-1, where every byte is a character; the rest is UTF-8."""
+        return self.content.decode("latin-1" if self.kind == "properties" else "utf-8-sig")
 
 
 def read_sources(paths: Iterable[str | Path], problems: Problems) -> list[Source]:
-    found = [(path, content) for given in paths for path, content in _contents(given)]
-    names = Counter(path.name for path, _ in found)
+    found = [(path, content, named) for given in paths for path, content, named in _contents(given)]
+    names = Counter(path.name for path, _, _ in found)
     sources = []
-    for path, content in found:
+    for path, content, named in found:
         name = path.name if names[path.name] == 1 else str(path)
         kind = _kind(path, content)
-        if kind != "properties":  # those are Latin-1, in which every byte is a character
+        if kind != "properties":
             try:
                 content.decode("utf-8-sig")
             except UnicodeDecodeError as error:
@@ -50,24 +52,24 @@ def read_sources(paths: Iterable[str | Path], problems: Problems) -> list[Source
                 name, "begins with a byte order mark, which Java takes for a part of the first key: remove it"
             )
             continue
-        sources.append(Source(path, name, kind, content))
+        sources.append(Source(path, name, kind, content, named))
     return sources
 
 
-def _contents(given: str | Path) -> Iterator[tuple[Path, bytes]]:
+def _contents(given: str | Path) -> Iterator[tuple[Path, bytes, bool]]:
     path = Path(given)
     if given == "-":
-        yield Path("stdin"), sys.stdin.buffer.read()
+        yield Path("stdin"), sys.stdin.buffer.read(), True
     elif not str(given):
         raise ConfigError("an empty name is no file: is a variable not set?")
     elif path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in _ENDINGS and file.is_file()]
-        inside = [(file, content) for file in files if _is_meant(file, content := file.read_bytes())]
+        inside = [(file, content, False) for file in files if _is_meant(file, content := file.read_bytes())]
         if not inside:
             raise ConfigError(f"{path}: the folder holds no .json, .properties or KafkaMirrorMaker2 .yaml file")
         yield from inside
     elif path.exists():
-        yield path, path.read_bytes()
+        yield path, path.read_bytes(), True
     else:
         raise ConfigError(f"{path}: no such file or folder")
 

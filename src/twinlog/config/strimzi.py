@@ -7,11 +7,18 @@ from typing import cast
 
 from twinlog.config.flows import State
 from twinlog.config.problems import Problems
-from twinlog.config.providers import Providers, declared_providers
-from twinlog.config.secrets import Secrets, SecretsProvider
+from twinlog.config.providers import (
+    DirectoryProvider,
+    EnvironmentProvider,
+    FileProvider,
+    Provider,
+    Providers,
+    declared_providers,
+)
+from twinlog.config.secrets import MountedProvider, Secrets, SecretsProvider
 from twinlog.config.settings import BYTE_ARRAY, MIRROR
 from twinlog.config.strimzi_security import security
-from twinlog.config.values import Value, derived
+from twinlog.config.values import Origin, Value, derived
 from twinlog.config.yamltree import Tree
 from twinlog.model import Flow
 
@@ -56,6 +63,7 @@ class Mirror:
     """One of the resource's mirrors, as maps."""
 
     flow: Flow
+    origin: Origin
     worker: dict[str, Value]
     connectors: dict[str, dict[str, Value]]
     states: dict[str, State]
@@ -92,15 +100,25 @@ def mirrors(resource: Tree, secrets_folder: Path | None, problems: Problems) -> 
             return
     if spec.get("replicas").text() == "0":
         problems.warn(spec.get("replicas").origin, "spec.replicas = 0: Strimzi's operator would run no connector")
+    for field in ("rack", "tracing"):
+        if tree := spec.get(field):
+            problems.note(tree.origin, f"{tree.path} is for Strimzi's pods: it has no effect here")
+    if not spec.get("mirrors").content:
+        spec.get("mirrors").complain("is missing")
     for mirror in spec.get("mirrors").each():
         source = _source(mirror, clusters, target, old=old)
         if source is not None:
-            yield _mirror(mirror, source, target, secrets, problems, old=old)
+            yield _mirror(mirror, source, target, secrets, _mounts(spec), problems, old=old)
+
+
+def _connector_fields(*, old: bool) -> dict[str, str]:
+    """v1 dropped the heartbeat connector: it is run as a KafkaConnector there."""
+    return {field: kind for field, kind in _CONNECTORS.items() if old or kind != "MirrorHeartbeatConnector"}
 
 
 def _source(mirror: Tree, clusters: dict[str, Tree], target: Tree, *, old: bool) -> Tree | None:
     if not old:
-        mirror.know("source", *_CONNECTORS, *_PATTERNS)
+        mirror.know("source", *_connector_fields(old=old), *(field for field in _PATTERNS if "Blacklist" not in field))
         if not mirror.get("source"):
             mirror.get("source").complain("is missing")
             return None
@@ -115,7 +133,9 @@ def _source(mirror: Tree, clusters: dict[str, Tree], target: Tree, *, old: bool)
     return source
 
 
-def _mirror(mirror: Tree, source: Tree, target: Tree, secrets: Secrets, problems: Problems, *, old: bool) -> Mirror:
+def _mirror(
+    mirror: Tree, source: Tree, target: Tree, secrets: Secrets, mounts: dict[str, str], problems: Problems, *, old: bool
+) -> Mirror:
     flow = Flow(source.get("alias").required(), target.get("alias").required())
     source.know(*(_TARGET if old else _CLUSTER))
     target.know(*_TARGET)
@@ -125,22 +145,50 @@ def _mirror(mirror: Tree, source: Tree, target: Tree, secrets: Secrets, problems
     }
     connectors: dict[str, dict[str, Value]] = {}
     states: dict[str, State] = {}
-    for field, kind in _CONNECTORS.items():
+    for field, kind in _connector_fields(old=old).items():
         spec = mirror.get(field)
         if not spec and not (isinstance(mirror.content, dict) and field in mirror.content):
             continue
         spec.know("tasksMax", "version", "config", "state", "pause", "autoRestart", "listOffsets", "alterOffsets")
-        connectors[kind] = base | _connector(flow, kind, spec, mirror, problems)
+        connectors[kind] = base | _connector(flow, kind, spec, mirror, problems, old=old)
         states[kind] = _state(spec)
     worker = _worker(target, secrets, problems, old=old)
-    declared = declared_providers(worker, problems)
-    providers = Providers(
-        {**declared.by_name, "strimzisecrets": SecretsProvider(secrets), "secrets": SecretsProvider(secrets)}
+    return Mirror(flow, mirror.origin, worker, connectors, states, _providers(worker, secrets, mounts, problems))
+
+
+def _providers(worker: dict[str, Value], secrets: Secrets, mounts: dict[str, str], problems: Problems) -> Providers:
+    """Strimzi's own, which every resource may use by name, and those that the target's `config` declares."""
+    from_secrets = SecretsProvider(secrets)
+    files, folders = (
+        MountedProvider(FileProvider(), secrets, mounts),
+        MountedProvider(DirectoryProvider(), secrets, mounts),
     )
-    return Mirror(flow, worker, connectors, states, providers)
+    own: dict[str, Provider] = {
+        "strimzienv": EnvironmentProvider(),
+        "strimzifile": files,
+        "strimzidir": folders,
+        "strimzisecrets": from_secrets,
+    }
+    classes: dict[str, Provider] = {
+        "io.strimzi.kafka.KubernetesSecretConfigProvider": from_secrets,
+        "io.strimzi.kafka.EnvVarConfigProvider": EnvironmentProvider(),
+        "org.apache.kafka.common.config.provider.FileConfigProvider": files,
+        "org.apache.kafka.common.config.provider.DirectoryConfigProvider": folders,
+    }
+    return Providers({**own, **declared_providers(worker, problems, classes).by_name})
 
 
-def _connector(flow: Flow, kind: str, spec: Tree, mirror: Tree, problems: Problems) -> dict[str, Value]:
+def _mounts(spec: Tree) -> dict[str, str]:
+    """v1beta2's externalConfiguration: the folder in the pod -> the secret that is mounted there."""
+    found = {}
+    for volume in spec.get("externalConfiguration").get("volumes").each():
+        secret = volume.get("secret").get("secretName").text() or volume.get("secret").get("name").text()
+        if secret:
+            found[f"/opt/kafka/external-configuration/{volume.get('name').required()}"] = secret
+    return found
+
+
+def _connector(flow: Flow, kind: str, spec: Tree, mirror: Tree, problems: Problems, *, old: bool) -> dict[str, Value]:
     made: dict[str, Value] = {}
     for key, tree in spec.get("config").items():
         if key in _OF_CONNECTOR:
@@ -149,7 +197,7 @@ def _connector(flow: Flow, kind: str, spec: Tree, mirror: Tree, problems: Proble
             made[key] = Value(key, tree.text(), tree.origin)
     # Of an old and a new field for the same thing the new one, further up in the table, wins.
     for field, key in reversed(_PATTERNS.items()):
-        if tree := mirror.get(field):
+        if (old or "Blacklist" not in field) and (tree := mirror.get(field)):
             made[key] = Value(key, tree.text(), tree.origin)
             if "Blacklist" in field:
                 problems.note(
@@ -157,6 +205,8 @@ def _connector(flow: Flow, kind: str, spec: Tree, mirror: Tree, problems: Proble
                 )
     made["name"] = derived("name", f"{flow}.{kind}", f"from {flow}")
     made["connector.class"] = derived("connector.class", MIRROR + kind, f"from {spec.path}")
+    if version := spec.get("version"):
+        made["connector.plugin.version"] = Value("connector.plugin.version", version.text(), version.origin)
     if tasks := spec.get("tasksMax"):
         made["tasks.max"] = Value("tasks.max", tasks.text(), tasks.origin)
     return made

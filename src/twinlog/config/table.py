@@ -48,7 +48,7 @@ def rows(settings: type[Any]) -> tuple[Row, ...]:
     return _ROWS.setdefault(settings, tuple(found))
 
 
-def read(settings: type[T], values: Mapping[str, Value], problems: Problems) -> T | None:
+def read(settings: type[T], values: Mapping[str, Value], where: str, problems: Problems) -> T | None:
     """The typed settings in these values; None when one that is required is missing or wrong (then problems know)."""
     arguments: dict[str, Any] = {}
     whole = True
@@ -58,5 +58,7 @@ def read(settings: type[T], values: Mapping[str, Value], problems: Problems) -> 
                 arguments[row.field] = checked(row.key.kind, row.key.check, value.text)
             except ValueError as error:
                 problems.value(value, str(error))
+        elif row.required:
+            problems.error(where, f"{row.key.name} is missing")
         whole = whole and (row.field in arguments or not row.required)
     return settings(**arguments) if whole else None

@@ -1,20 +1,32 @@
 """Keys that do nothing: each gets a warning that says why, and what was probably meant."""
 
+import difflib
 from collections.abc import Sequence
 
 from twinlog.config.clients import CLIENT_KEYS, CLIENT_LETTERS, CONNECTION_KEYS
 from twinlog.config.dedicated import CONNECTOR_KEYS, WORKER_PREFIXES, Dedicated
 from twinlog.config.layers import Values
 from twinlog.config.problems import Problems, did_you_mean
-from twinlog.config.settings import ALIASES, CONNECTORS, DROPPED, WORKER_WITHOUT_EFFECT, WorkerSettings
+from twinlog.config.settings import (
+    ALIASES,
+    CONNECTORS,
+    DROPPED,
+    WORKER_CLIENT_KEYS,
+    WORKER_WITHOUT_EFFECT,
+    WorkerSettings,
+)
 from twinlog.config.table import rows
+from twinlog.config.values import shown_key
 from twinlog.model import Flow
 
 CONNECTOR_NAMES = frozenset(row.key.name for settings in CONNECTORS.values() for row in rows(settings)) | set(ALIASES)
-WORKER_NAMES = frozenset(row.key.name for row in rows(WorkerSettings)) | WORKER_WITHOUT_EFFECT
+WORKER_NAMES = frozenset(row.key.name for row in rows(WorkerSettings)) | WORKER_WITHOUT_EFFECT | WORKER_CLIENT_KEYS
+_EVERY = CONNECTOR_NAMES | WORKER_NAMES | set(CONNECTION_KEYS)
 _REST = ("listeners", "rest.", "admin.listeners", "access.control.", "ssl.client.auth", "response.http.")
 _DEDICATED_ONLY = ("clusters", "dedicated.mode.enable.internal.rest")
 # Families whose last words belong to a class of the operator's choice.
+_STORAGE = ("offset.storage.", "config.storage.", "status.storage.")  # any topic config may follow
+_NEVER_OF_CLUSTERS = ("replication.policy.", "transforms.", "predicates.", "topic.creation.")
 _OF_FLOWS = ("transforms.", "predicates.", "topic.creation.")
 _OPEN = (
     "config.providers.", "replication.policy.", "transforms.", "predicates.", "topic.creation.",
@@ -36,7 +48,7 @@ def check_dedicated(file: Dedicated, problems: Problems) -> None:
         else:
             complaint = _of_top(key, file.aliases)
         if complaint:
-            problems.warn(value.origin, f"{key}: {complaint}")
+            problems.warn(value.origin, f"{shown_key(key)}: {complaint}")
 
 
 def check_connector(values: Values, problems: Problems) -> None:
@@ -49,7 +61,9 @@ def check_connector(values: Values, problems: Problems) -> None:
 def check_worker(values: Values, problems: Problems) -> None:
     """The keys of a Connect worker's own file."""
     for key, value in values.items():
-        if _open(key) or key in WORKER_NAMES or key in CONNECTION_KEYS or key in CLIENT_KEYS["A"]:
+        if _open(key, *_STORAGE, "listeners.https.") or key in WORKER_NAMES or key in CONNECTION_KEYS:
+            if near := _slip(key):
+                problems.warn(value.origin, f"{value.origin.key or key}: {near}")
             continue
         client, dot, rest = key.partition(".")
         if not (dot and client in CLIENT_LETTERS and rest in CLIENT_KEYS[CLIENT_LETTERS[client]]):
@@ -62,7 +76,7 @@ def _of_top(key: str, aliases: Sequence[str]) -> str | None:
         key in CONNECTOR_KEYS or key in ALIASES or key in CONNECTION_KEYS or key in _DEDICATED_ONLY
         or key.startswith((*WORKER_PREFIXES, "config.providers", *_REST))
     ):  # fmt: skip
-        return None
+        return _slip(key)
     if key in DROPPED:
         return f"no longer a setting: {DROPPED[key]}"
     if key in CONNECTOR_NAMES or key.startswith(_OF_FLOWS):
@@ -76,8 +90,10 @@ def _of_top(key: str, aliases: Sequence[str]) -> str | None:
 
 
 def _of_cluster(key: str, alias: str) -> str | None:
-    if key in CONNECTION_KEYS or key in WORKER_NAMES or key.startswith(("config.providers", "replication.policy")):
+    if key in CONNECTION_KEYS or key in WORKER_NAMES:
         return None
+    if _open(key, *_STORAGE, "listeners.https.") and not key.startswith(_NEVER_OF_CLUSTERS):
+        return _slip(key)
     client, dot, rest = key.partition(".")
     if dot and client in CLIENT_LETTERS:
         return _of_client(client, rest)
@@ -112,15 +128,24 @@ def _of_no_flow(key: str, aliases: Sequence[str]) -> str:
 
 
 def _of_connector(key: str) -> str | None:
-    if key in CONNECTOR_NAMES or _open(key):
+    if key in CONNECTOR_NAMES:
         return None
+    if _open(key):
+        return _slip(key)
     if key in DROPPED:
         return f"no longer a setting: {DROPPED[key]}"
     for prefix in ("source.", "target.", ""):
         for client in CLIENT_LETTERS:
-            for own in (f"{prefix}{client}.override.", f"{prefix}{client}."):
-                if key.startswith(own):
-                    return _of_client(client, key.removeprefix(own))
+            if key.startswith(f"{prefix}{client}.override."):
+                used = not prefix and client != "consumer"  # a source connector's worker makes no consumer
+                rest = key.removeprefix(f"{client}.override.")
+                return (
+                    _of_client(client, rest)
+                    if used
+                    else "has no effect: only producer.override.* and admin.override.* do"
+                )
+            if key.startswith(f"{prefix}{client}."):
+                return _of_client(client, key.removeprefix(f"{prefix}{client}."))
     for side in ("source.cluster.", "target.cluster."):
         if key.startswith(side):
             return _of_side(key.removeprefix(side), side)
@@ -147,8 +172,16 @@ def _of_client(client: str, key: str) -> str | None:
     return f"a Kafka {client} has no such setting{hint}"
 
 
-def _open(key: str) -> bool:
-    return key.startswith(_OPEN) or key == "config.providers"
+def _open(key: str, *more: str) -> bool:
+    return key.startswith((*_OPEN, *more)) or key == "config.providers"
+
+
+def _slip(key: str) -> str | None:
+    """A key of an open family that is one letter away from a known one."""
+    if key in _EVERY or any(key.startswith(f"{name}.") for name in _EVERY):
+        return None
+    near = difflib.get_close_matches(key, _EVERY, n=1, cutoff=0.92)
+    return f"unknown key (did you mean {near[0]}?)" if near else None
 
 
 def _worker_words() -> set[str]:

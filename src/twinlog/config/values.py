@@ -22,11 +22,14 @@ PASSWORD_KEYS = frozenset({
 })  # fmt: skip
 
 _SECRET_NAME = re.compile(
-    r"passw|passphrase|secret(?!\.location|\.file)|token(?!\.endpoint|\.location)|credential|api\.?key|private\.?key"
+    r"pass(?:w|$|[._-])|passphrase|pwd|secret(?!\.location|\.file)|token(?!\.endpoint|\.location)|credential|api\.?key|private\.?key"
     r"|user\.info|access\.?key|jaas",
     re.IGNORECASE,
 )
-_SECRET_TEXT = re.compile(r"passw(or)?d\s*=|LoginModule|-----BEGIN|//[^/\s]*:[^/\s]*@", re.IGNORECASE)
+_SECRET_TEXT = re.compile(
+    r"passw(or)?d\s*=|LoginModule|-----BEGIN|//[^/\s]*:[^/\s]*@|[?&;]\w*(?:secret|token|key|pwd|pass)\w*=",
+    re.IGNORECASE,
+)
 _HARMLESS_NAME = re.compile(r"client\.credentials\.client\.id$|\.class$|\.file$|\.url$")
 
 
@@ -40,6 +43,11 @@ def is_secret(key: str, text: str = "") -> bool:
     if bare in PASSWORD_KEYS or _SECRET_NAME.search(key):
         return True
     return bare.startswith(("ssl.", "sasl.")) and bool(difflib.get_close_matches(bare, PASSWORD_KEYS, 1, 0.93))
+
+
+def shown_key(key: str) -> str:
+    """A key as it may be printed: a PEM text without its backslashes turns every line of a private key into one."""
+    return MASK if re.fullmatch(r"[A-Za-z0-9+/]{20,}={0,2}", key) or "-----BEGIN" in key else key
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Value:
         """What may be printed. What a provider resolved is a secret more often than not, so its reference is shown."""
         if self.reference:
             return self.reference if not _SECRET_TEXT.search(self.reference) else MASK
-        return MASK if is_secret(self.key, self.text) and not _only_references(self.text) else self.text
+        return MASK if is_secret(self.key, self.text) and not only_references(self.text) else self.text
 
     def __repr__(self) -> str:
         return f"Value({self.key}={self.shown!r}, {self.origin})"
@@ -86,7 +94,7 @@ class Value:
         return replace(self, key=key)
 
 
-def _only_references(text: str) -> bool:
+def only_references(text: str) -> bool:
     return bool(re.fullmatch(r"(\$\{[^}]*\})+", text.strip()))
 
 

@@ -1,5 +1,6 @@
 """YAML with the line of every value, and with the text that Kubernetes would make of it."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,10 @@ from twinlog.config.values import Origin
 # `secretName: source-user   ------- 1`: a guide's pointer to its explanation, never part of a Kubernetes value.
 _CALLOUT = re.compile(r"^(.*?\S)\s+-{4,}\s*\d+\s*$")
 # `bootstrapServers: #Dest service#`: to YAML a comment, to the guide's author a value to fill in.
-_HASHED = re.compile(r"^(\s*(?:- )?[\w.]+:)\s+(#[^#]+#)\s*$")
+_HASHED = re.compile(r"^(\s*(?:- )?bootstrapServers:)\s+(#[^#]+#)\s*$")
+
+
+_MOST = 100_000  # values in a document, with those that anchors repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +91,20 @@ def read_yaml(source: Source, problems: Problems) -> list[Tree]:
             source.name, f"pointers of dashes and a number are left out at the end of lines {', '.join(pointed)}"
         )
     text = "\n".join(map(_plain, lines))
-    loader = yaml.SafeLoader(text)
     trees = []
     try:
+        loader = yaml.SafeLoader(text)
+        budget = itertools.count(1)
         while loader.check_node():
-            trees.append(_tree(loader, loader.get_node(), source.name, "", problems))
+            trees.append(_tree(loader, loader.get_node(), source.name, "", problems, budget))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problems.error(f"{source.name}:{line}", f"not YAML: {error.problem or error}")
+        what = re.sub(r" '.*'", "", error.problem or "unreadable")  # the name of an anchor may be anything
+        problems.error(f"{source.name}:{line}", f"not YAML: {what}")
     except yaml.YAMLError as error:
         problems.error(source.name, f"not YAML: {' '.join(str(error).split())}")
-    finally:
-        loader.dispose()
+    except (RecursionError, OverflowError):
+        problems.error(source.name, "nested too deeply, or anchors that repeat each other too often")
     return trees
 
 
@@ -110,8 +116,10 @@ def _plain(line: str) -> str:
     return line if line.strip() else ""
 
 
-def _tree(loader: yaml.SafeLoader, node: Any, file: str, path: str, problems: Problems) -> Tree:
+def _tree(loader: yaml.SafeLoader, node: Any, file: str, path: str, problems: Problems, budget: Iterator[int]) -> Tree:
     content: Any
+    if next(budget) > _MOST:
+        raise OverflowError
     if isinstance(node, yaml.MappingNode):
         loader.flatten_mapping(node)  # merges `<<: *anchor`
         content = {}
@@ -121,11 +129,17 @@ def _tree(loader: yaml.SafeLoader, node: Any, file: str, path: str, problems: Pr
             below = f"{path}[{key}]" if "." in key else f"{path}.{key}".lstrip(".")
             if key in content:
                 problems.warn(f"{file}:{key_node.start_mark.line + 1}", f"{below} stands twice: this one wins")
-            content[key] = _tree(loader, value_node, file, below, problems)
+            content[key] = _tree(loader, value_node, file, below, problems, budget)
     elif isinstance(node, yaml.SequenceNode):
-        content = [_tree(loader, child, file, f"{path}[{number}]", problems) for number, child in enumerate(node.value)]
+        content = [
+            _tree(loader, child, file, f"{path}[{number}]", problems, budget) for number, child in enumerate(node.value)
+        ]
     else:
-        content = _scalar(loader, node)
+        try:
+            content = _scalar(loader, node)
+        except (ValueError, LookupError):
+            problems.error(f"{file}:{node.start_mark.line + 1}", f"{path}: not of the type that its tag says")
+            content = None
     return Tree(content, file, node.start_mark.line + 1, path, problems)
 
 

@@ -6,7 +6,6 @@ configuration, what `java.util.regex` matches, what `java.util.Properties` reads
 
 import importlib.util
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -33,8 +32,8 @@ class KafkaJvm:
             java_path=str(java.find().executable),
             die_on_exit=True,
             enable_auth=True,
-            redirect_stdout=subprocess.DEVNULL,
-            redirect_stderr=subprocess.DEVNULL,
+            redirect_stdout=None,  # to nowhere
+            redirect_stderr=None,
         )
         parameters = GatewayParameters(port=port, auth_token=token, auto_field=True, auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=parameters)

@@ -1,5 +1,6 @@
 """The command `twinlog`. Commands fetch data and print it; its look is made in the other modules of this room."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -69,6 +70,9 @@ def _print(text: str) -> None:
 
 def main() -> None:
     """Any error that an operator can mend ends in one line and an exit code, never in a stack trace."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # half a character in a value must not end the report
     try:
         cli(standalone_mode=False)
     except InvalidConfigError as error:

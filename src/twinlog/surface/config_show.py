@@ -74,7 +74,7 @@ def _flow(flow: FlowConfig) -> dict[str, Any]:
         "replicates": flow.replicates,
         "emits_heartbeats": flow.emits_heartbeats,
         "connectors": {
-            connector.settings.connector_class.rpartition(".")[2]: {
+            connector.kind: {
                 "state": connector.state,
                 "settings": _settings_json(connector.settings, connector.values),
                 "config": _values(connector.values),
@@ -110,8 +110,12 @@ def _effective(settings: Any, values: Mapping[str, Value]) -> dict[str, Setting]
     for row in rows(type(settings)):
         name = row.key.name
         value = getattr(settings, row.field)
-        hidden = name in values and is_secret(name, values[name].text)
-        made[name] = (MASK if hidden else value, values[name].origin if name in values else DEFAULT)
+        given = values.get(name)
+        if given and is_secret(name, given.text):
+            value = MASK
+        elif given and given.reference and not isinstance(value, bool | int | float):
+            value = given.reference  # what a provider gave may be a secret; a number or a switch is none
+        made[name] = (value, given.origin if given else DEFAULT)
     return made
 
 
