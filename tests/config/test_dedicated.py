@@ -108,6 +108,12 @@ def test_which_flows_exist(read: Read, lines: str, flows: dict[str, bool]) -> No
     assert {str(f.flow): f.replicates for f in read(TWO + lines).flows} == flows
 
 
+def test_what_stands_twice_in_a_list_counts_once(read: Read) -> None:
+    source = flow(read(TWO + "us->eu.enabled = true\nus->eu.topics = a, b, a\n"), "us->eu").source
+    assert source is not None
+    assert source.settings.topics == ("a", "b")
+
+
 def test_a_file_that_replicates_nothing_is_said(read: Read) -> None:
     (said,) = read(TWO).problems
     assert str(said).endswith("no flow is enabled, so nothing is replicated: write us->eu.enabled = true")
@@ -230,7 +236,10 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
     ("line", "complaint"),
     [
         ("us->eu.topics = a,,b", "a list must not have an empty element: remove the extra comma"),
-        ("us->eu.topics = a, b, a", "'a' stands twice in the list: remove one"),
+        (
+            "us->eu.transforms = t, t\nus->eu.transforms.t.type = x",
+            "'t' stands twice in the list: remove one",
+        ),
         ("us->eu.groups = \\\\p{IsLatin}x", "Latin"),
         ("us->eu.topics = a, b[, c", "'b[': Java itself refuses it: unclosed character class at 1"),
         ("sync.topic.acls.enabled = yes", "expected true or false"),

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.config.kinds import Check, Kind, at_least, between, no_doubles, not_empty, one_of
+from twinlog.config.kinds import Check, Kind, at_least, between, no_gaps, not_empty, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ _KEYS = (
     ClientKey("auto.commit.interval.ms", "C", Kind.INT, 5000, at_least(0)),
     ClientKey("auto.offset.reset", "C", Kind.STRING, "latest", _offset_reset),
     ClientKey("batch.size", "P", Kind.INT, 16384, at_least(0)),
-    ClientKey("bootstrap.controllers", "A", Kind.LIST, (), no_doubles),
+    ClientKey("bootstrap.controllers", "A", Kind.LIST, (), no_gaps),
     ClientKey("bootstrap.servers", "CPA", Kind.LIST, None),
     ClientKey("buffer.memory", "P", Kind.LONG, 33554432, at_least(0)),
     ClientKey("check.crcs", "C", Kind.BOOLEAN, True),
@@ -53,7 +53,7 @@ _KEYS = (
     ClientKey("compression.lz4.level", "P", Kind.INT, 9, between(1, 17)),
     ClientKey("compression.type", "P", Kind.STRING, "none", one_of("none", "gzip", "snappy", "lz4", "zstd")),
     ClientKey("compression.zstd.level", "P", Kind.INT, 3, between(-131072, 22)),
-    ClientKey("config.providers", "CPA", Kind.LIST, (), no_doubles),
+    ClientKey("config.providers", "CPA", Kind.LIST, (), no_gaps),
     ClientKey("connections.max.idle.ms", "A", Kind.LONG, 300000),
     ClientKey("connections.max.idle.ms", "CP", Kind.LONG, 540000),
     ClientKey("default.api.timeout.ms", "CA", Kind.INT, 60000, at_least(0)),
@@ -71,7 +71,7 @@ _KEYS = (
     ClientKey("group.protocol", "C", Kind.STRING, "classic", one_of("CONSUMER", "CLASSIC", ignore_case=True)),
     ClientKey("group.remote.assignor", "C", Kind.STRING, None),
     ClientKey("heartbeat.interval.ms", "C", Kind.INT, 3000),
-    ClientKey("interceptor.classes", "CP", Kind.LIST, (), no_doubles),
+    ClientKey("interceptor.classes", "CP", Kind.LIST, (), no_gaps),
     ClientKey("isolation.level", "C", Kind.STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")),
     ClientKey("key.deserializer", "C", Kind.CLASS, None),
     ClientKey("key.serializer", "P", Kind.CLASS, None),
@@ -88,7 +88,7 @@ _KEYS = (
     ClientKey(
         "metadata.recovery.strategy", "CPA", Kind.STRING, "rebootstrap", one_of("REBOOTSTRAP", "NONE", ignore_case=True)
     ),
-    ClientKey("metric.reporters", "CPA", Kind.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), no_doubles),
+    ClientKey("metric.reporters", "CPA", Kind.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), no_gaps),
     ClientKey("metrics.num.samples", "CPA", Kind.INT, 2, at_least(1)),
     ClientKey("metrics.recording.level", "CPA", Kind.STRING, "INFO", one_of("INFO", "DEBUG", "TRACE")),
     ClientKey("metrics.sample.window.ms", "CPA", Kind.LONG, 30000, at_least(0)),
@@ -100,7 +100,7 @@ _KEYS = (
             "org.apache.kafka.clients.consumer.RangeAssignor",
             "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
         ),
-        no_doubles,
+        no_gaps,
     ),
     ClientKey("partitioner.adaptive.partitioning.enable", "P", Kind.BOOLEAN, True),
     ClientKey("partitioner.availability.timeout.ms", "P", Kind.LONG, 0, at_least(0)),
@@ -148,7 +148,7 @@ _KEYS = (
     ClientKey("sasl.oauthbearer.client.credentials.client.id", "CPA", Kind.STRING, None),
     ClientKey("sasl.oauthbearer.client.credentials.client.secret", "CPA", Kind.PASSWORD, None),
     ClientKey("sasl.oauthbearer.clock.skew.seconds", "CPA", Kind.INT, 30),
-    ClientKey("sasl.oauthbearer.expected.audience", "CPA", Kind.LIST, (), no_doubles),
+    ClientKey("sasl.oauthbearer.expected.audience", "CPA", Kind.LIST, (), no_gaps),
     ClientKey("sasl.oauthbearer.expected.issuer", "CPA", Kind.STRING, None),
     ClientKey("sasl.oauthbearer.header.urlencode", "CPA", Kind.BOOLEAN, False),
     ClientKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", "CPA", Kind.LONG, 3600000),
@@ -185,8 +185,8 @@ _KEYS = (
     ClientKey("share.acquire.mode", "C", Kind.STRING, "BATCH_OPTIMIZED", one_of("batch_optimized", "record_limit")),
     ClientKey("socket.connection.setup.timeout.max.ms", "CPA", Kind.LONG, 30000),
     ClientKey("socket.connection.setup.timeout.ms", "CPA", Kind.LONG, 10000),
-    ClientKey("ssl.cipher.suites", "CPA", Kind.LIST, (), no_doubles),
-    ClientKey("ssl.enabled.protocols", "CPA", Kind.LIST, ("TLSv1.2", "TLSv1.3"), no_doubles),
+    ClientKey("ssl.cipher.suites", "CPA", Kind.LIST, (), no_gaps),
+    ClientKey("ssl.enabled.protocols", "CPA", Kind.LIST, ("TLSv1.2", "TLSv1.3"), no_gaps),
     ClientKey("ssl.endpoint.identification.algorithm", "CPA", Kind.STRING, "https"),
     ClientKey("ssl.engine.factory.class", "CPA", Kind.CLASS, None),
     ClientKey("ssl.key.password", "CPA", Kind.PASSWORD, None),

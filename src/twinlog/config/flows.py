@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from twinlog.config.clients import CLIENT_KEYS
-from twinlog.config.kinds import parse
+from twinlog.config.kinds import checked
 from twinlog.config.layers import letter
 from twinlog.config.problems import Problem
 from twinlog.config.settings import (
@@ -31,7 +31,7 @@ class Client:
     def __getitem__(self, key: str) -> Any:
         """The typed value in effect."""
         row = CLIENT_KEYS[letter(self.role)][key]
-        return parse(row.kind, self.values[key].text) if key in self.values else row.default
+        return checked(row.kind, row.check, self.values[key].text) if key in self.values else row.default
 
     @property
     def bootstrap_servers(self) -> tuple[str, ...]:

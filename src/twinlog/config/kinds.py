@@ -61,7 +61,7 @@ def checked(kind: Kind, check: Check | None, text: str) -> Any:
     value = parse(kind, text)
     if check and (complaint := check(value)):
         raise ValueError(complaint)
-    return value
+    return tuple(dict.fromkeys(value)) if kind is Kind.LIST else value  # Kafka drops what stands twice
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -70,10 +70,13 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(re.split(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*", text)) if text else ()
 
 
+def no_gaps(values: Sequence[str]) -> str | None:
+    """Kafka 4.2 and newer refuse empty elements of a list."""
+    return "a list must not have an empty element: remove the extra comma" if "" in values else None
+
+
 def no_doubles(values: Sequence[str]) -> str | None:
-    """Kafka 4.2 and newer refuse empty and repeated elements of a list."""
-    if any(not value for value in values):
-        return "a list must not have an empty element: remove the extra comma"
+    """Names of transformations and predicates may not even stand twice."""
     for number, value in enumerate(values):
         if value in values[:number]:
             return f"{value!r} stands twice in the list: remove one"
@@ -93,7 +96,7 @@ def all_of(*choices: str) -> Check:
         wrong = [value for value in values if value not in choices]
         if not values:
             return f"expected at least one of {', '.join(choices)}"
-        return f"expected only {', '.join(choices)}" if wrong else no_doubles(values)
+        return f"expected only {', '.join(choices)}" if wrong else no_gaps(values)
 
     return check
 

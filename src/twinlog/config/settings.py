@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from twinlog.config.javaregex import JavaRegexError, compile_list
-from twinlog.config.kinds import Check, Kind, all_of, at_least, factor, no_doubles, not_empty, one_of
+from twinlog.config.kinds import Check, Kind, all_of, at_least, factor, no_doubles, no_gaps, not_empty, one_of
 from twinlog.config.table import Key
 
 MIRROR = "org.apache.kafka.connect.mirror."
@@ -20,7 +20,7 @@ SAME_CLASS = {"io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy": MIRRO
 
 
 def _regexes(patterns: Sequence[str]) -> str | None:
-    if complaint := no_doubles(patterns):
+    if complaint := no_gaps(patterns):
         return complaint
     try:
         compile_list(patterns)
@@ -128,11 +128,11 @@ class CommonSettings:
     ] = None  # fmt: skip
     metric_reporters: Annotated[
         tuple[str, ...],
-        Key("metric.reporters", Kind.LIST, "MM2's reporters of metrics.", no_doubles),
+        Key("metric.reporters", Kind.LIST, "MM2's reporters of metrics.", no_gaps),
     ] = (JMX,)
     config_providers: Annotated[
         tuple[str, ...],
-        Key("config.providers", Kind.LIST, "Names of the providers that resolve ${name:path:key}.", no_doubles),
+        Key("config.providers", Kind.LIST, "Names of the providers that resolve ${name:path:key}.", no_gaps),
     ] = ()
     config_action_reload: Annotated[
         str,
@@ -397,7 +397,7 @@ class WorkerSettings:
     task_shutdown_graceful_timeout_ms: Annotated[
         int, Key("task.shutdown.graceful.timeout.ms", Kind.LONG, "How long a task may take to stop.")
     ] = 5000
-    listeners: Annotated[tuple[str, ...], Key("listeners", Kind.LIST, "Addresses of the REST server.", no_doubles)] = (
+    listeners: Annotated[tuple[str, ...], Key("listeners", Kind.LIST, "Addresses of the REST server.", no_gaps)] = (
         "http://:8083",
     )
     topic_creation_enable: Annotated[
@@ -406,7 +406,7 @@ class WorkerSettings:
     ] = True
     config_providers: Annotated[
         tuple[str, ...],
-        Key("config.providers", Kind.LIST, "Names of the providers that resolve ${name:path:key}.", no_doubles),
+        Key("config.providers", Kind.LIST, "Names of the providers that resolve ${name:path:key}.", no_gaps),
     ] = ()
 
 
