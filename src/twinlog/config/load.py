@@ -165,7 +165,7 @@ def _load_connectors(
         for values in maps.values():
             _add_sides(flow, values, clusters, providers, problems)
         any_map = maps.get("MirrorSourceConnector") or next(iter(maps.values()))
-        label = any_map["name"].text if flow in seen else ""
+        label = any_map["name"].shown if flow in seen else ""
         seen.add(flow)
         if worker is None:
             origin = next(value.origin for value in any_map.values() if value.origin.file)

@@ -49,7 +49,7 @@ class CommonSettings:
     """What all three connectors of a flow understand."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"  # a value may come from a config provider: none is shown
+        return f"{type(self).__name__}(...)"  # a value may come from a config provider, so none is shown
 
     name: Annotated[
         str, Key("name", Kind.STRING, "The connector's name; also the namespace of its stored offsets.", not_empty)
@@ -345,7 +345,7 @@ class WorkerSettings:
     """What MM2 gives to the Connect worker of a flow, which lives on the target. Set as `<target>.<key>`."""
 
     def __repr__(self) -> str:
-        return f"WorkerSettings({self.group_id!r})"
+        return "WorkerSettings(...)"
 
     group_id: Annotated[str, Key("group.id", Kind.STRING, "The Connect group that runs the flow.", not_empty)]
     client_id: Annotated[str, Key("client.id", Kind.STRING, "Name of the worker's clients.")] = ""

@@ -171,7 +171,7 @@ def _clients(connectors: Iterable[Connector[Any]]) -> dict[str, Mapping[str, Set
                 if known_client_key(role, key)
             }
             if made.setdefault(role, settings) != settings:
-                made[f"{role} of {connector.settings.name}"] = settings
+                made[f"{role} of {connector.kind}"] = settings
             titles[role] = f"client {role} ({_CLIENTS[role]})"
     return {titles.get(role, f"client {role}"): settings for role, settings in made.items()}
 
