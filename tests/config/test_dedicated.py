@@ -188,10 +188,13 @@ def test_the_new_name_wins_over_the_old(read: Read) -> None:
     assert any("groups.blacklist is ignored" in problem.text for problem in config.problems)
 
 
-def test_checkpoints_need_offset_syncs(read: Read) -> None:
-    config = read(TWO + "us->eu.enabled = true\nus->eu.emit.offset-syncs.enabled = false\n")
+@pytest.mark.parametrize("key", ["emit.offset-syncs.enabled", "emit.checkpoints.enabled"])
+def test_without_checkpoints_there_is_no_checkpoint_connector(read: Read, key: str) -> None:
+    config = read(TWO + f"us->eu.enabled = true\nus->eu.{key} = false\nus->eu.sync.group.offsets.enabled = true\n")
     assert flow(config, "us->eu").checkpoint is None
     assert flow(config, "eu->us").checkpoint is not None
+    (said,) = config.problems
+    assert f"{key} = false: " in said.text
 
 
 def test_a_config_crosses_to_other_processes_unchanged(read: Read) -> None:

@@ -58,7 +58,11 @@ def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
     [
         ("", "${dir:/no/such/folder:x}", "no such folder: /no/such/folder"),
         ("", "${file:x}", "a file is needed"),
-        ("config.providers.file.param.allowed.paths = /etc/kafka", "${file:/root/x:y}", "is not under allowed.paths"),
+        (
+            "config.providers.file.param.allowed.paths = /etc/kafka",
+            "${file:/elsewhere/x:y}",
+            "is not under allowed.paths",
+        ),
         (
             "config.providers.file.param.allowed.paths = /etc/kafka",
             "${file:/etc/kafka/../x:y}",
@@ -110,3 +114,14 @@ def test_a_value_is_resolved_once(read: Read, secrets: Path) -> None:
     value = config.flows[0].worker.values["ssl.key.password"]
     assert value.text == "abc${env:TWINLOG_ON}xyz"
     assert value.shown.startswith("${file:")
+
+
+def test_a_worker_may_have_providers_of_its_own(read: Read) -> None:
+    config = read(
+        "clusters = us, eu\nus.bootstrap.servers = u:1\neu.bootstrap.servers = e:1\nus->eu.enabled = true\n"
+        "emit.heartbeats.enabled = false\neu.config.providers = env\n"
+        "eu.config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        "eu.client.id = ${env:TWINLOG_ON}\n"
+    )
+    assert config.problems == ()
+    assert config.flows[0].worker.settings.client_id == "true"

@@ -1,6 +1,7 @@
 """Two logs are equal only if every record is, and in the same order."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -12,6 +13,7 @@ from twinlog.lab.ends import Ends
 from twinlog.lab.traffic import HEADER, access_log
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
+Change = Callable[[list[Record]], list[Record]]
 RECORDS: list[Record] = [
     (b"k", b"v", [("h", b"1"), ("h", b"1"), ("n", None)], 1_700_000_000_000),
     (None, b"v", [], 1_700_000_000_001),
@@ -50,7 +52,7 @@ def test_equal_logs_are_equal(us: Cluster, eu: Cluster, topic: str) -> None:
         pytest.param(lambda r: [*r, r[3]], 4, id="one is there twice"),
     ],
 )  # fmt: skip
-def test_any_difference_is_found(us: Cluster, eu: Cluster, topic: str, change, position: int) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_any_difference_is_found(us: Cluster, eu: Cluster, topic: str, change: Change, position: int) -> None:
     publish(us, topic, RECORDS)
     publish(eu, topic, change(RECORDS))
     (difference,) = compare(us.client_properties(), topic, eu.client_properties(), topic).differences

@@ -10,7 +10,7 @@ from twinlog.config.flows import Client, Connector, FlowConfig, State, Worker
 from twinlog.config.kinds import checked, split_list
 from twinlog.config.layers import Values
 from twinlog.config.problems import Problems
-from twinlog.config.providers import Providers
+from twinlog.config.providers import Providers, declared_providers
 from twinlog.config.settings import (
     ALIASES,
     BYTE_ARRAY,
@@ -41,6 +41,8 @@ def build_flow(
 ) -> FlowConfig | None:
     """`connectors` by class name; references in them are resolved here. None if a mistake was found."""
     mistakes = problems.errors
+    # A worker may declare providers of its own (`eu.config.providers`); it resolves its connectors' settings too.
+    providers = Providers({**declared_providers(worker, Problems()).by_name, **providers.by_name})
     worker = providers.resolve_all(worker, problems)
     where = _file(worker, *connectors.values())
     worker_settings = read(WorkerSettings, worker, where, problems)
@@ -183,16 +185,8 @@ def _check_connectors(made: dict[str, Connector[Any]], worker: WorkerSettings, p
         for key, value in source.values.items():
             if key.startswith(("offset-syncs-", "offset-syncs.topic.")):
                 problems.value(value, "contradicts emit.offset-syncs.enabled = false: remove one of the two")
-    if checkpoint and not checkpoint.settings.emit_offset_syncs_enabled:
-        # MM2 refuses to create this connector and runs the others.
-        wants = checkpoint.settings.emit_checkpoints_enabled or checkpoint.settings.sync_group_offsets_enabled
-        if wants:
-            value = checkpoint.values["emit.offset-syncs.enabled"]
-            problems.warn(
-                value.origin,
-                "emit.offset-syncs.enabled = false: without offset syncs there are no checkpoints and no group offsets",
-            )
-            del made["MirrorCheckpointConnector"]
+    if checkpoint and checkpoint.settings.enabled:
+        _check_checkpoint(made, checkpoint, problems)
     if source:
         for key in ("key.converter", "value.converter", "header.converter"):
             value = source.values.get(key)
@@ -202,6 +196,17 @@ def _check_connectors(made: dict[str, Connector[Any]], worker: WorkerSettings, p
                 )
     if source and checkpoint:
         _check_agreement(source, checkpoint, problems)
+
+
+def _check_checkpoint(made: dict[str, Connector[Any]], checkpoint: Connector[Any], problems: Problems) -> None:
+    """Where checkpoints are switched off, or what they need, MM2 refuses this connector and runs the others."""
+    for key, why in (
+        ("emit.checkpoints.enabled", "there is no checkpoint connector, so no group offsets are synced either"),
+        ("emit.offset-syncs.enabled", "without offset syncs there are no checkpoints and no group offsets"),
+    ):
+        if key in checkpoint.values and checkpoint.values[key].text == "false":
+            problems.warn(checkpoint.values[key].origin, f"{key} = false: {why}")
+            made.pop("MirrorCheckpointConnector", None)
 
 
 def _check_exactly_once(connector: Connector[Any], worker: WorkerSettings, problems: Problems) -> None:

@@ -32,10 +32,10 @@ class Dedicated:
 
     def __init__(self, values: Values, problems: Problems) -> None:
         self.raw = values
-        self.problems = problems
         self.providers: Providers = declared_providers(values, problems)
-        # MM2 resolves references before it looks for flows, but keeps them in what it hands to connectors.
-        self.resolved = self.providers.resolve_all(values, problems)
+        # MM2 resolves references before it looks for flows, but keeps them in what it hands to connectors. What cannot
+        # be resolved is said once, when a flow is built: there a worker's own providers are known too.
+        self.resolved = self.providers.resolve_all(values, Problems())
         self.aliases = tuple(dict.fromkeys(split_list(self.resolved["clusters"].text))) if "clusters" in values else ()
 
     def flows(self) -> Iterator[Flow]:
@@ -75,7 +75,7 @@ class Dedicated:
         """The Connect worker of a flow. Nothing written as `a->b.` reaches it."""
         made = self.cluster(flow.target)
         made |= {key: value for key, value in self.raw.items() if key.startswith(WORKER_PREFIXES)}
-        made = self.providers.resolve_all(made, self.problems)
+        made = self.providers.resolve_all(made, Problems())
         made |= {key: value for key, value in self.raw.items() if key.startswith("config.providers")}
         for key, text in worker_defaults(flow).items():
             made.setdefault(key, derived(key, text, f"from {flow}"))

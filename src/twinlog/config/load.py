@@ -95,7 +95,7 @@ def _load_dedicated(name: str, values: dict[str, Value], problems: Problems) -> 
     for alias in file.aliases:
         if alias not in used:  # MM2 never looks at it
             continue
-        connection = file.providers.resolve_all(file.cluster(alias), problems)
+        connection = file.providers.resolve_all(file.cluster(alias), Problems())
         key = f"{alias}.bootstrap.servers"
         check_bootstrap(alias, connection.get("bootstrap.servers"), name, key, problems)
         clusters[alias] = _cluster(connection, problems)
