@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinlog.config import unknown
-from twinlog.config.build import build_flow, check_bootstrap, check_client, check_security
+from twinlog.config.build import build_flow
+from twinlog.config.checks import check_bootstrap, check_client, check_security
 from twinlog.config.clients import CONNECTION_KEYS
 from twinlog.config.connect import ConnectorFile, default_worker, is_worker_file, read_connectors
 from twinlog.config.dedicated import Dedicated
