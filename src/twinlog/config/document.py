@@ -43,17 +43,37 @@ For a Connect connector's JSON, and in `config` of a Strimzi resource, the conne
 
 Regular expressions are Java's; where Python cannot keep the meaning of a construct it is refused by name.
 
+## What `config show --json` says
+
+| field | meaning |
+|---|---|
+| `files` | what was read |
+| `clusters.<alias>` | the connection settings of each cluster |
+| `flows[].flow`, `source`, `target` | `us->eu`, and its two ends |
+| `flows[].replicates`, `emits_heartbeats` | what the flow does |
+| `flows[].connectors.<class>.settings` | every setting of the tables below, typed, with the value in effect |
+| `flows[].connectors.<class>.config` | the map of texts that MM2 would give to the connector |
+| `flows[].connectors.<class>.clients.<client>` | what each Kafka client would be given; Kafka's defaults hold for the rest |
+| `flows[].connectors.<class>.state` | `running`, `paused` or `stopped` |
+| `flows[].worker.settings`, `.config` | the same two for the Connect worker on the target |
+| `problems[]` | `level` (`error`, `warning`, `note`), `where` (file and line), `text`; all there is if there are errors |
+
+Each setting is `{"value": ..., "from": {"kind": "file", "file": ..., "line": ..., "key": ..., "note": ...}}`; the kind is
+`file`, `default` or `derived`. Secrets are `********`, and what a config provider gave is shown as its `${...}`.
+
+## Settings of flows
+
 In the tables, a default of `-` means that nothing is set, `empty` an empty list or text.
 """
 
 
 def document() -> str:
     common = rows(CommonSettings)
-    parts = [_HEAD, "## All connectors\n", _settings(common)]
+    parts = [_HEAD, "### All connectors\n", _settings(common)]
     for name, settings in CONNECTORS.items():
         own = [row for row in rows(settings) if row.key.name not in {shared.key.name for shared in common}]
-        parts += [f"## {name}\n", f"{settings.__doc__}\n", _settings(own)]
-    parts += ["## Worker\n", f"{_one_line(WorkerSettings.__doc__)}\n", _settings(rows(WorkerSettings))]
+        parts += [f"### {name}\n", f"{settings.__doc__}\n", _settings(own)]
+    parts += ["## Settings of the worker\n", f"{_one_line(WorkerSettings.__doc__)}\n", _settings(rows(WorkerSettings))]
     parts += [
         "### Without effect\n",
         "Read and ignored, because Twinlog runs no Connect worker:\n",
