@@ -230,3 +230,55 @@ def test_nothing_in_a_file_can_crash_or_hang_the_reader(tmp_path: Path, text: st
     with pytest.raises(InvalidConfigError) as caught:
         read(tmp_path, text)
     assert "hunter2" not in str(caught.value)
+
+
+def test_oauth(tmp_path: Path, secrets: Path) -> None:
+    (secrets / "eu-user" / "secret").write_text("s3cret")
+    scram = V1[V1.index("      type: scram-sha-512") : V1.index("  mirrors:")]
+    oauth = (
+        "      type: oauth\n      clientId: me\n      tokenEndpointUri: https://idp/token\n      scope: kafka\n"
+        "      clientSecret: {secretName: eu-user, key: secret}\n      saslExtensions: {team: a}\n"
+        "      disableTlsHostnameVerification: true\n"
+        "      tlsTrustedCertificates: [{secretName: eu-ca, certificate: a.crt}]\n"
+    )
+    (flow,) = read(tmp_path, V1.replace(scram, oauth), secrets).flows
+    assert flow.source is not None
+    data = flow.source.clients["data.producer"]
+    assert (data["security.protocol"], data["sasl.mechanism"]) == ("SASL_SSL", "OAUTHBEARER")
+    assert data["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'oauth.client.id="me" oauth.token.endpoint.uri="https://idp/token" oauth.scope="kafka" '
+        'oauth.sasl.extension.team="a" oauth.ssl.endpoint.identification.algorithm="" '
+        'oauth.ssl.truststore.certificates="CERTIFICATE A\n" oauth.ssl.truststore.type="PEM" '
+        'oauth.client.secret="s3cret";'
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "mechanism", "module"),
+    [
+        ("plain", "PLAIN", "plain.PlainLoginModule"),
+        ("scram-sha-256", "SCRAM-SHA-256", "scram.ScramLoginModule"),
+        ("scram-sha-512", "SCRAM-SHA-512", "scram.ScramLoginModule"),
+    ],
+)
+def test_passwords(tmp_path: Path, secrets: Path, kind: str, mechanism: str, module: str) -> None:
+    (flow,) = read(tmp_path, V1.replace("type: scram-sha-512", f"type: {kind}"), secrets).flows
+    assert flow.source is not None
+    data = flow.source.clients["data.producer"]
+    assert data["sasl.mechanism"] == mechanism
+    assert data["sasl.jaas.config"].startswith(f"org.apache.kafka.common.security.{module} required ")
+
+
+def test_custom_authentication(tmp_path: Path, secrets: Path) -> None:
+    scram = V1[V1.index("      type: scram-sha-512") : V1.index("  mirrors:")]
+    custom = (
+        "      type: custom\n      sasl: true\n      config:\n        sasl.mechanism: AWS_MSK_IAM\n"
+        '        sasl.jaas.config: "x.IAMLoginModule required;"\n        bootstrap.servers: other:1\n'
+    )
+    config = read(tmp_path, V1.replace(scram, custom), secrets)
+    assert config.flows[0].source is not None
+    data = config.flows[0].source.clients["data.producer"]
+    assert (data["security.protocol"], data["sasl.mechanism"]) == ("SASL_SSL", "AWS_MSK_IAM")
+    assert data["bootstrap.servers"] == ("e:9093",)
+    assert any("only ssl.keystore.* and sasl.* are allowed" in problem.text for problem in config.problems)

@@ -50,6 +50,7 @@ _CONNECTORS = {
     "checkpointConnector": "MirrorCheckpointConnector",
     "heartbeatConnector": "MirrorHeartbeatConnector",
 }
+_CARE = ("autoRestart", "listOffsets", "alterOffsets")  # how the operator looks after a connector: nothing to read here
 _STORAGE = {
     "group.id": ("groupId", "mirrormaker2-cluster"),
     "config.storage.topic": ("configStorageTopic", "mirrormaker2-cluster-configs"),
@@ -149,9 +150,9 @@ def _mirror(
         spec = mirror.get(field)
         if not spec and not (isinstance(mirror.content, dict) and field in mirror.content):
             continue
-        spec.know("tasksMax", "version", "config", "state", "pause", "autoRestart", "listOffsets", "alterOffsets")
+        spec.know("tasksMax", "version", "config", "state", *_CARE, *(("pause",) if old else ()))
         connectors[kind] = base | _connector(flow, kind, spec, mirror, problems, old=old)
-        states[kind] = _state(spec)
+        states[kind] = _state(spec, old=old)
     worker = _worker(target, secrets, problems, old=old)
     return Mirror(flow, mirror.origin, worker, connectors, states, _providers(worker, secrets, mounts, problems))
 
@@ -260,10 +261,10 @@ def _worker(target: Tree, secrets: Secrets, problems: Problems, *, old: bool) ->
     return made
 
 
-def _state(spec: Tree) -> State:
+def _state(spec: Tree, *, old: bool) -> State:
     if state := spec.get("state"):
         if state.text() not in ("running", "paused", "stopped"):
             state.complain(f"{state.text()!r}: expected running, paused or stopped")
             return "running"
         return cast("State", state.text())
-    return "paused" if spec.get("pause").text() == "true" else "running"
+    return "paused" if old and spec.get("pause").text() == "true" else "running"

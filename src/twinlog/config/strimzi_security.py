@@ -108,7 +108,12 @@ def _authentication(tree: Tree, made: dict[str, Value], secrets: Secrets, proble
 def _oauth(tree: Tree, secrets: Secrets, problems: Problems) -> Value:
     tree.know(*_OAUTH_TEXTS, *_OAUTH_SECRETS, *_OAUTH_OTHER)
     options = {option: tree.get(field).text() for field, option in _OAUTH_TEXTS.items() if tree.get(field)}
+    options |= {f"oauth.sasl.extension.{key}": value.text() for key, value in tree.get("saslExtensions").items()}
+    if tree.get("disableTlsHostnameVerification").text() == "true":
+        options["oauth.ssl.endpoint.identification.algorithm"] = ""
     last = derived("sasl.jaas.config", "", f"from {tree.path}")
+    if trusted := _certificates(tree.get("tlsTrustedCertificates"), secrets, problems):
+        options |= {"oauth.ssl.truststore.certificates": trusted.text, "oauth.ssl.truststore.type": "PEM"}
     for field, option in _OAUTH_SECRETS.items():
         if named := tree.get(field):
             key = named.get("password" if field == "passwordSecret" else "key").required()
