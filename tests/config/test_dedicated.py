@@ -139,6 +139,16 @@ def test_what_mm2_honours_is_not_complained_of(read: Read, line: str) -> None:
     assert said == []
 
 
+def test_an_alias_may_be_the_beginning_of_another(read: Read) -> None:
+    said = read(
+        "clusters = a, a.b\na.bootstrap.servers = x:1\na.b.bootstrap.servers = y:1\na->a.b.enabled = true\n"
+    ).problems
+    assert [problem.text.split(":")[0] for problem in said] == [
+        "cluster 'a' is a dotted prefix of 'a.b'",
+        "cluster 'a.b' contains the separator '.'",
+    ]
+
+
 def test_a_cluster_that_no_flow_uses_is_not_looked_at(read: Read) -> None:
     config = read(
         TWO.replace("us, eu", "us, eu, ap")

@@ -24,13 +24,13 @@ WORKER_NAMES = frozenset(row.key.name for row in rows(WorkerSettings)) | WORKER_
 _EVERY = CONNECTOR_NAMES | WORKER_NAMES | set(CONNECTION_KEYS)
 _REST = ("listeners", "rest.", "admin.listeners", "access.control.", "ssl.client.auth", "response.http.")
 _DEDICATED_ONLY = ("clusters", "dedicated.mode.enable.internal.rest")
-# Families whose last words belong to a class of the operator's choice.
-_STORAGE = ("offset.storage.", "config.storage.", "status.storage.")  # any topic config may follow
-_NEVER_OF_CLUSTERS = ("replication.policy.", "transforms.", "predicates.", "topic.creation.")
+# Families whose last words belong to a class of the operator's choice, or to a topic's own settings.
 _OF_FLOWS = ("transforms.", "predicates.", "topic.creation.")
+_NEVER_OF_CLUSTERS = ("replication.policy.", *_OF_FLOWS)
+_OF_WORKERS = ("offset.storage.", "config.storage.", "status.storage.", "listeners.https.")
 _OPEN = (
-    "config.providers.", "replication.policy.", "transforms.", "predicates.", "topic.creation.",
-    "key.converter.", "value.converter.", "header.converter.", "internal.key.converter.", "internal.value.converter.",
+    "config.providers.", "key.converter.", "value.converter.", "header.converter.", "internal.key.converter.",
+    "internal.value.converter.", *_NEVER_OF_CLUSTERS,
 )  # fmt: skip
 
 
@@ -38,7 +38,8 @@ def check_dedicated(file: Dedicated, problems: Problems) -> None:
     flows = [Flow(a, b) for a in file.aliases for b in file.aliases if a != b]
     for key, value in file.raw.items():
         flow = next((f for f in flows if key.startswith(f"{f}.")), None)
-        alias = next((a for a in file.aliases if key.startswith(f"{a}.")), None)
+        # The longest that fits, should one alias be a dotted prefix of another.
+        alias = max((a for a in file.aliases if key.startswith(f"{a}.")), key=len, default=None)
         if flow:
             complaint = _of_flow(key.removeprefix(f"{flow}."), flow)
         elif alias is not None:
@@ -61,7 +62,7 @@ def check_connector(values: Values, problems: Problems) -> None:
 def check_worker(values: Values, problems: Problems) -> None:
     """The keys of a Connect worker's own file."""
     for key, value in values.items():
-        if _open(key, *_STORAGE, "listeners.https.") or key in WORKER_NAMES or key in CONNECTION_KEYS:
+        if _open(key, *_OF_WORKERS) or key in WORKER_NAMES or key in CONNECTION_KEYS:
             if near := _slip(key):
                 problems.warn(value.origin, f"{value.origin.key or key}: {near}")
             continue
@@ -92,7 +93,7 @@ def _of_top(key: str, aliases: Sequence[str]) -> str | None:
 def _of_cluster(key: str, alias: str) -> str | None:
     if key in CONNECTION_KEYS or key in WORKER_NAMES:
         return None
-    if _open(key, *_STORAGE, "listeners.https.") and not key.startswith(_NEVER_OF_CLUSTERS):
+    if _open(key, *_OF_WORKERS) and not key.startswith(_NEVER_OF_CLUSTERS):
         return _slip(key)
     client, dot, rest = key.partition(".")
     if dot and client in CLIENT_LETTERS:
