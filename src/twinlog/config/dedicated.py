@@ -100,17 +100,12 @@ class Dedicated:
         }
         for key, text in defaults.items():
             made.setdefault(key, derived(key, text, f"from {flow}"))
-        made |= stripped_flow(self.raw, flow)
+        made |= stripped(self.raw, f"{flow}.")
         made.setdefault("enabled", derived("enabled", "false", "off unless the file says so"))
         return made
 
     def connectors(self, flow: Flow) -> dict[str, dict[str, Value]]:
         return {name: self.connector(flow, name) for name in CONNECTORS}
-
-
-def stripped_flow(values: Values, flow: Flow) -> dict[str, Value]:
-    prefix = f"{flow}."
-    return {k.removeprefix(prefix): v.named(k.removeprefix(prefix)) for k, v in values.items() if k.startswith(prefix)}
 
 
 def worker_defaults(flow: Flow) -> Mapping[str, str]:

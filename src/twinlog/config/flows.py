@@ -33,10 +33,6 @@ class Client:
         row = CLIENT_KEYS[letter(self.role)][key]
         return checked(row.kind, row.check, self.values[key].text) if key in self.values else row.default
 
-    @property
-    def bootstrap_servers(self) -> tuple[str, ...]:
-        return self["bootstrap.servers"] or ()
-
 
 @dataclass(frozen=True, slots=True)
 class Connector(Generic[S]):

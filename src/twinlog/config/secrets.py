@@ -13,7 +13,6 @@ MOST_BYTES = 1 << 20  # Kubernetes itself allows no larger secret
 @dataclass(frozen=True, slots=True)
 class Secrets:
     folder: Path | None
-    namespace: str = "default"
 
     def read(self, secret: str, key: str) -> str:
         """One key of a secret. LookupError with a sentence where it cannot be had."""

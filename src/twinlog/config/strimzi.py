@@ -81,7 +81,7 @@ def mirrors(resource: Tree, secrets_folder: Path | None, problems: Problems) -> 
         resource.get("apiVersion").complain("expected kafka.strimzi.io/v1 or kafka.strimzi.io/v1beta2")
         return
     spec = resource.get("spec")
-    secrets = Secrets(secrets_folder, resource.get("metadata").get("namespace").text("default"))
+    secrets, mounts = Secrets(secrets_folder), _mounts(spec)
     old = version == "v1beta2"
     if old:
         spec.know(*_PODS, "clusters", "connectCluster", "externalConfiguration")
@@ -109,7 +109,7 @@ def mirrors(resource: Tree, secrets_folder: Path | None, problems: Problems) -> 
     for mirror in spec.get("mirrors").each():
         source = _source(mirror, clusters, target, old=old)
         if source is not None:
-            yield _mirror(mirror, source, target, secrets, _mounts(spec), problems, old=old)
+            yield _mirror(mirror, source, target, secrets, mounts, problems, old=old)
 
 
 def _connector_fields(*, old: bool) -> dict[str, str]:

@@ -106,13 +106,7 @@ class Cluster:
         return "".join(f"\n{broker.process.name}{broker.process.quote()}" for broker in self.brokers)
 
     def _wait_for(self, broker: Broker) -> None:
-        until(
-            lambda: broker.answers() and self._sees_all(broker),
-            f"starting {broker.process.name}",
-            seconds=START_SECONDS,
-            failed=broker.process.last_words,
-            logs=broker.process.quote,
-        )
+        broker.process.wait_until_up(lambda: broker.answers() and self._sees_all(broker), START_SECONDS)
 
     def _sees_all(self, broker: Broker) -> bool:
         running = {each.id for each in self._running()}

@@ -37,7 +37,8 @@ def retrieve(modules: Iterable[tuple[str, ...]], into: Path, cache: Path, *, dee
         + "</dependencies></ivy-module>"
     )
     command = [
-        str(java.find().executable), *_trust(cache), "-jar", str(_jar()), "-cache", str(cache / "ivy"), "-m2compatible",
+        str(java.find().executable), *_trust(cache), "-jar", str(pyspark_jar("ivy")),
+        "-cache", str(cache / "ivy"), "-m2compatible",
         "-ivy", str(wanted), "-confs", "default", "-types", "jar", "bundle",
         "-retrieve", f"{into}/[organisation]+[artifact]-[revision].[ext]",
     ]  # fmt: skip
@@ -86,9 +87,10 @@ def _trust(cache: Path) -> list[str]:
     return [f"-Djavax.net.ssl.trustStore={store}", f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}"]
 
 
-def _jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")  # found, not imported: the jar is all that is needed
-    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
+def pyspark_jar(name: str) -> Path:
+    """One of the jars that PySpark ships. It is looked for, not imported: the jar is all that is needed."""
+    spec = importlib.util.find_spec("pyspark")
+    found = sorted(Path(spec.origin).parent.glob(f"jars/{name}-*.jar")) if spec and spec.origin else []
     if not found:
-        raise LabError("PySpark is not installed in this environment, and its Ivy is needed: run make setup")
+        raise LabError(f"PySpark is not installed in this environment, and its {name} is needed: run make setup")
     return found[-1]

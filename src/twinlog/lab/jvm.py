@@ -4,10 +4,8 @@ A JVM with Kafka's jars runs as a child, reached through the py4j that PySpark b
 configuration, what `java.util.regex` matches, what `java.util.Properties` reads: asked, not guessed.
 """
 
-import importlib.util
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from twinlog import java
 from twinlog.errors import LabError
 from twinlog.lab import jars
+from twinlog.lab.ivy import pyspark_jar
 
 _MIRROR = "org.apache.kafka.connect.mirror."
 
@@ -26,7 +25,7 @@ class KafkaJvm:
 
     def __init__(self, line: str = jars.NEWEST) -> None:
         port, token = launch_gateway(
-            jarpath=str(_py4j_jar()),
+            jarpath=str(pyspark_jar("py4j")),
             classpath=jars.class_path(line),
             javaopts=["-Xmx256m", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.util=ALL-UNNAMED"],
             java_path=str(java.find().executable),
@@ -133,11 +132,3 @@ class MirrorMakerView:
 
     def _pair(self, source: str, target: str) -> Any:
         return self._kafka.jvm.org.apache.kafka.connect.mirror.SourceAndTarget(source, target)
-
-
-def _py4j_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    found = sorted(Path(spec.origin).parent.glob("jars/py4j-*.jar")) if spec and spec.origin else []
-    if not found:
-        raise LabError("PySpark is not installed in this environment: run make setup")
-    return found[-1]

@@ -83,13 +83,7 @@ class MirrorMaker:
 
     def wait_until_running(self, seconds: float = 120) -> None:
         """Returns when every connector of every flow has been started."""
-        until(
-            self._all_started,
-            f"starting {self.process.name}",
-            seconds=seconds,
-            failed=self.process.last_words,
-            logs=self.process.quote,
-        )
+        self.process.wait_until_up(self._all_started, seconds)
 
     def _all_started(self) -> bool:
         """Dedicated mode shows its status to no one: the log is all there is.
@@ -145,13 +139,7 @@ class ConnectWorker:
 
     def start(self, seconds: float = 120) -> None:
         self.process.start()
-        until(
-            self._answers,
-            f"starting {self.process.name}",
-            seconds=seconds,
-            failed=self.process.last_words,
-            logs=self.process.quote,
-        )
+        self.process.wait_until_up(self._answers, seconds)
 
     def stop(self) -> None:
         self.process.stop()

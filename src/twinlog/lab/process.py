@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from twinlog.errors import LabError
+from twinlog.lab.waiting import until
 
 # The child waits for one line before it becomes the command: by then the guardian knows it. Had the parent died in
 # between, the child reads the end of file and goes away, so there is no moment at which it could be orphaned.
@@ -155,6 +156,10 @@ class Process:
         while self.alive and time.monotonic() < deadline:
             time.sleep(0.02)
         return self.exit_code
+
+    def wait_until_up(self, is_up: Callable[[], bool], seconds: float) -> None:
+        """Returns once `is_up`; if it ends before, or the time is up, the error has the end of its log."""
+        until(is_up, f"starting {self.name}", seconds=seconds, failed=self.last_words, logs=self.quote)
 
     def stop(self, patience: float = 30) -> None:
         """Asks it to end (SIGTERM); kills it if it does not."""
