@@ -26,7 +26,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -m "not broker and not java"
+	@$(BIN)/python -m pytest -q -m "not broker and not java and not spark"
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
 	@$(BIN)/python -m twinlog.lab.bench

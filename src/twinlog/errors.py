@@ -4,6 +4,11 @@
     x ConfigError       the operator must change the configuration; carries every mistake found
     x JavaError         no usable Java on this machine
     x LabError          a local cluster, or the peer, did not do what it was asked
+    * KafkaError        a cluster: unreachable, or it refused something
+        x UnreachableError  nobody answers; time may heal it
+        x RefusedError      the broker answered with an error code
+        x ProtocolError     the answer makes no sense
+    x RelayError        a flow, or a partition of it, cannot go on
 """
 
 
@@ -24,4 +29,28 @@ class JavaError(TwinlogError):
 
 
 class LabError(TwinlogError):
+    pass
+
+
+class KafkaError(TwinlogError):
+    pass
+
+
+class UnreachableError(KafkaError):
+    pass
+
+
+class RefusedError(KafkaError):
+    """`code` is Kafka's."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ProtocolError(KafkaError):
+    pass
+
+
+class RelayError(TwinlogError):
     pass

@@ -7,14 +7,19 @@ import pytest
 from confluent_kafka import Producer
 
 from twinlog.errors import LabError
+from twinlog.lab import batches
+from twinlog.lab.batches import Record
 from twinlog.lab.cluster import Cluster
-from twinlog.lab.compare import compare
+from twinlog.lab.compare import Comparison, compare, read, tally
 from twinlog.lab.ends import Ends
 from twinlog.lab.traffic import HEADER, access_log
+from twinlog.lab.transactions import Transactions
+from twinlog.lab.wire import Wire
 
-Record = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
-Change = Callable[[list[Record]], list[Record]]
-RECORDS: list[Record] = [
+Sent = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
+NOW = 1_700_000_000_000
+Change = Callable[[list[Sent]], list[Sent]]
+RECORDS: list[Sent] = [
     (b"k", b"v", [("h", b"1"), ("h", b"1"), ("n", None)], 1_700_000_000_000),
     (None, b"v", [], 1_700_000_000_001),
     (b"k", None, [], 1_700_000_000_000),
@@ -22,12 +27,20 @@ RECORDS: list[Record] = [
 ]
 
 
-def publish(cluster: Cluster, topic: str, records: list[Record]) -> None:
-    cluster.create_topic(topic, partitions=2)
+def publish(cluster: Cluster, topic: str, records: list[Sent]) -> None:
+    cluster.create_topic(topic, partitions=2, configs={"retention.ms": "-1"})
     producer = Producer(cluster.librdkafka_properties())
     for key, value, headers, timestamp in records:
         producer.produce(topic, value, key, partition=1, headers=headers, timestamp=timestamp)
     producer.flush()
+
+
+def write(cluster: Cluster, topic: str, *groups: list[Record], codec: str = "none") -> None:
+    """A batch of each group."""
+    cluster.create_topic(topic, configs={"retention.ms": "-1"})
+    with Wire(cluster.client_properties()) as wire:
+        for group in groups:
+            wire.produce(topic, 0, batches.encode(group, codec))
 
 
 @pytest.mark.broker
@@ -58,6 +71,105 @@ def test_any_difference_is_found(us: Cluster, eu: Cluster, topic: str, change: C
     (difference,) = compare(us.client_properties(), topic, eu.client_properties(), topic).differences
     assert (difference.partition, difference.position) == (1, position)
     assert str(difference).startswith(f"partition 1, record {position}: ")
+
+
+@pytest.mark.broker
+def test_a_header_s_name_is_bytes_and_what_is_long_is_shown_short(us: Cluster, eu: Cluster, topic: str) -> None:
+    write(us, topic, [Record(NOW, b"k", bytes(1_000_000), ((b"\xff", None),))])
+    write(eu, topic, [Record(NOW, b"k", bytes(1_000_000), ((b"\xfe", None),))])
+    (difference,) = compare(us.client_properties(), topic, eu.client_properties(), topic).differences
+    assert str(difference).startswith("partition 0, record 0: another headers: (time 1700000000000, key b'k', value b'")
+    assert "(1,000,000 bytes), headers {b'\\xff': null})" in str(difference)
+    assert len(str(difference)) < 600
+
+
+@pytest.mark.broker
+def test_batches_may_be_cut_and_packed_otherwise_unless_that_is_asked_about(
+    us: Cluster, eu: Cluster, topic: str
+) -> None:
+    records = [Record(NOW + number, b"%d" % number, b"v") for number in range(100)]
+    write(us, topic, records[:30], records[30:], codec="zstd")
+    write(eu, topic, records[:70], records[70:], codec="lz4")
+    properties = us.client_properties(), topic, eu.client_properties(), topic
+    assert compare(*properties) == Comparison(100, ())
+    (difference,) = compare(*properties, codecs=True).differences
+    assert ": another codec: " in str(difference)
+    assert (difference.left.codec, difference.right.codec) == ("zstd", "lz4")
+
+
+@pytest.mark.broker
+def test_a_timestamp_s_type_is_compared_if_asked(us: Cluster, eu: Cluster, topic: str) -> None:
+    us.create_topic(topic, configs={"message.timestamp.type": "LogAppendTime"})
+    with Wire(us.client_properties()) as wire:
+        wire.produce(topic, 0, batches.encode([Record(NOW, b"k", b"v")]))
+    (written,) = read(us.client_properties(), topic)
+    write(eu, topic, [Record(written.timestamp, b"k", b"v")])
+    properties = us.client_properties(), topic, eu.client_properties(), topic
+    assert compare(*properties) == Comparison(1, ())
+    (difference,) = compare(*properties, time_types=True).differences
+    assert (difference.left.time_type, difference.right.time_type) == ("LogAppendTime", "CreateTime")
+
+
+@pytest.mark.broker
+def test_aborted_and_open_transactions_are_not_there_unless_asked_for(us: Cluster, eu: Cluster, topic: str) -> None:
+    us.create_topic(topic)
+    with Wire(us.client_properties()) as wire:
+        producer = Transactions(wire, topic)
+        producer.produce(topic, 0, [Record(NOW, b"k", b"aborted")])
+        producer.abort()
+        producer.produce(topic, 0, [Record(NOW, b"k", b"committed")])
+        producer.commit()
+        producer.produce(topic, 0, [Record(NOW, b"k", b"open")])  # its time is up after 10 minutes
+    write(eu, topic, [Record(NOW, b"k", b"committed")])
+    properties = us.client_properties(), topic, eu.client_properties(), topic
+    assert compare(*properties) == Comparison(1, ())
+    (difference,) = compare(*properties, isolation="read_uncommitted").differences
+    assert difference.left.value == b"aborted"
+    assert not compare(
+        *properties[2:], *properties[:2], isolation="read_uncommitted", right_isolation="read_committed"
+    ).differences
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        pytest.param(lambda r: r, {}, id="nothing"),
+        pytest.param(lambda r: [*r[:5], *r[8:]], {"missing": 3}, id="missing"),
+        pytest.param(lambda r: [*r[:5], *r[2:]], {"duplicates": 3}, id="sent again"),
+        pytest.param(lambda r: [*r[:5], *r[7:9], *r[5:7], *r[9:]], {"reordered": 2}, id="swapped"),
+        pytest.param(lambda r: [r[-1], *r[:-1]], {"reordered": 1}, id="the last came first"),
+        pytest.param(lambda r: [*r[:5], Record(NOW, b"k", b"?"), *r[6:]], {"missing": 1, "unknown": 1}, id="another"),
+        pytest.param(lambda r: [*r, *r[:2], r[3]], {"duplicates": 3}, id="late duplicates"),
+    ],
+)  # fmt: skip
+def test_a_tally_says_what_went_wrong(
+    us: Cluster, eu: Cluster, topic: str, change: Callable[[list[Record]], list[Record]], counts: dict[str, int]
+) -> None:
+    records = [Record(NOW, b"k%d" % (number % 3), b"%d" % number) for number in range(20)]
+    write(us, topic, records)
+    write(eu, topic, change(records))
+    outcome = tally(us.client_properties(), topic, eu.client_properties(), topic)
+    found = {kind: getattr(outcome, kind) for kind in ("missing", "unknown", "duplicates", "moved", "reordered")}
+    assert {kind: count for kind, count in found.items() if count} == counts
+    assert outcome.clean is (not counts)
+    assert str(outcome).startswith("20 records: " + ("all there, once and in order" if not counts else ""))
+    assert len(outcome.examples) == len(counts)
+
+
+@pytest.mark.broker
+def test_a_tally_knows_records_that_went_to_another_partition(us: Cluster, eu: Cluster, topic: str) -> None:
+    write(us, topic, [Record(NOW, b"a", b"1")], [Record(NOW, b"a", b"2")])
+    eu.create_topic(topic, partitions=2, configs={"retention.ms": "-1"})
+    with Wire(eu.client_properties()) as wire:
+        for partition in (0, 1):
+            wire.produce(topic, partition, batches.encode([Record(NOW, b"a", b"%d" % (partition + 1))]))
+    outcome = tally(us.client_properties(), topic, eu.client_properties(), topic)
+    assert str(outcome) == (
+        "2 records: 1 moved\n  moved: partition 1, record 0: (time 1700000000000, key b'a', value b'2')"
+    )
+    with pytest.raises(LabError, match="is not unique"):
+        tally(us.client_properties(), topic, eu.client_properties(), topic, identity=lambda record: record.key)
 
 
 @pytest.mark.broker

@@ -275,6 +275,32 @@ class SourceSettings(CommonSettings):
         Key("heartbeats.replication.enabled", Kind.BOOLEAN, "Whether heartbeats are replicated whatever topics says."),
     ] = True
     metric_names_formats: Annotated[tuple[str, ...], _FORMATS] = ("legacy",)
+    # Twinlog's own; MM2 ignores them.
+    twinlog_lost_records: Annotated[
+        str,
+        Key(
+            "twinlog.lost.records", Kind.STRING,
+            "What a partition does when the source deleted records before they were copied: continue (it is told and "
+            "counted) or stop.",
+            one_of("continue", "stop"),
+        ),
+    ] = "continue"  # fmt: skip
+    twinlog_recreated_topics: Annotated[
+        str,
+        Key(
+            "twinlog.recreated.topics", Kind.STRING,
+            "What happens when a source topic was deleted and made again: continue (the new one's records follow the "
+            "old one's) or stop.",
+            one_of("continue", "stop"),
+        ),
+    ] = "continue"  # fmt: skip
+    twinlog_epoch_seconds: Annotated[
+        int,
+        Key(
+            "twinlog.epoch.seconds", Kind.LONG,
+            "How long tasks keep their partitions before the work is shared out anew.", at_least(1),
+        ),
+    ] = 600  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

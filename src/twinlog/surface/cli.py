@@ -52,6 +52,42 @@ def show(paths: tuple[str, ...], flow: str | None, only_set: bool, as_json: bool
     _print(config_show.as_json(read) if as_json else config_show.as_text(read, defaults=not only_set))
 
 
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--once", is_flag=True, help="Copy what is there now, then exit.")
+@click.option("--flow", "flows", metavar="SOURCE->TARGET", multiple=True, help="Only this flow; may be repeated.")
+@click.option("--clusters", metavar="ALIAS[,ALIAS...]", multiple=True, help="Only flows into these clusters, as MM2's.")
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs: spark://host:7077, yarn, k8s://... (default: embedded)."
+)
+@click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting for Spark; may be repeated.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def run(
+    paths: tuple[str, ...],
+    once: bool,
+    flows: tuple[str, ...],
+    clusters: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+    secrets: Path | None,
+) -> None:
+    """Replicate: run every enabled flow of CONFIG until it is stopped (Ctrl-C, SIGTERM).
+
+    Exit codes: 0 stopped, or all copied (--once); 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import run as runner  # noqa: PLC0415  # Spark takes a second to import; other commands need it not
+
+    settings = dict(each.partition("=")[::2] for each in conf)
+    if "" in settings or not all("=" in each for each in conf):
+        raise click.UsageError("--conf takes KEY=VALUE, such as spark.ui.enabled=true")
+    if "-" in paths:
+        raise click.UsageError("twinlog run reads its configuration from files: Spark's processes must read it, too")
+    aliases = [alias for text in clusters for alias in text.replace(",", " ").split()]
+    runner.run(paths, flows=flows, clusters=aliases, once=once, master=master, secrets=secrets, conf=settings)
+
+
 def _only(config: Config, wanted: str) -> Config:
     flows = tuple(flow for flow in config.flows if wanted.replace(" ", "") in (str(flow.flow), str(flow)))
     if not flows:

@@ -1,0 +1,377 @@
+"""A cluster, asked one question at a time: for everything that is not on the hot path.
+
+kafka-python knows how every request is written; the sockets are ours, so that there is one place where a connection is
+opened. A Client belongs to one thread.
+"""
+
+import itertools
+import socket
+import struct
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from twinlog.config.flows import Client as ClientConfig
+from twinlog.errors import ProtocolError, RefusedError, UnreachableError
+from twinlog.kafka import codes, produce
+from twinlog.kafka.connection import LARGEST_FRAME
+from twinlog.kafka.dial import addresses, dial
+from twinlog.model import TopicPartition
+
+_SIZE: Final = struct.Struct(">i")
+LATEST: Final = -1
+EARLIEST: Final = -2
+READ_COMMITTED: Final = 1
+NO_ID: Final = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    name: str
+    id: uuid.UUID
+    error: int
+    leaders: dict[int, tuple[int, int]]  # partition -> (leader, its epoch); -1 where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    cluster_id: str | None
+    controller: int
+    brokers: dict[int, tuple[str, int]]
+    topics: dict[str, TopicInfo]
+
+    def leader(self, place: TopicPartition) -> int:
+        info = self.topics.get(place.topic)
+        return info.leaders.get(place.partition, (-1, -1))[0] if info else -1
+
+
+class Channel:
+    """One blocking connection, with what its broker can do."""
+
+    def __init__(self, sock: socket.socket, client_id: str) -> None:
+        self.sock = sock
+        self._client_id = client_id
+        self._correlation = itertools.count(1)
+        self.versions: dict[int, tuple[int, int]] = {}
+        answer = self.ask(ApiVersionsRequest(version=0), 10)
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def ask(self, request: Any, timeout: float) -> Any:
+        kind = type(request)
+        if request.API_VERSION is None:
+            request.API_VERSION = self._version(kind)
+        request.with_header(correlation_id=next(self._correlation), client_id=self._client_id)
+        body = self.exchange(request.encode(header=True, framed=True), timeout)
+        answer_kind = ApiVersionsResponse if kind is ApiVersionsRequest else request.header.get_response_class()
+        try:
+            return answer_kind.decode(bytes(body), version=request.API_VERSION, header=True)
+        except (ValueError, IndexError, struct.error, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"an answer to {kind.__name__} that makes no sense: {error}") from error
+
+    def exchange(self, frame: bytes, timeout: float) -> bytearray:
+        """`frame` with its size in front; the answer without."""
+        deadline = time.monotonic() + timeout
+        self.sock.settimeout(timeout)
+        self.sock.sendall(frame)
+        (size,) = _SIZE.unpack(self._read(4, deadline))
+        if not 4 <= size <= LARGEST_FRAME:
+            raise ProtocolError(f"an answer of {size} bytes: is this port a Kafka listener?")
+        return self._read(size, deadline)
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        memory = bytearray(size)
+        view = memoryview(memory)
+        while view:
+            self.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            got = self.sock.recv_into(view)
+            if not got:
+                raise ConnectionResetError("the broker closed the connection")
+            view = view[got:]
+        return memory
+
+    def _version(self, kind: Any) -> int:
+        low, high = self.versions.get(kind.API_KEY, (0, -1))
+        version = min(high, kind.max_version, _HIGHEST.get(kind, high))
+        if version < low:
+            raise RefusedError(f"the broker does not know {kind.__name__}", codes.UNSUPPORTED_VERSION)
+        return int(version)
+
+
+# Versions beyond these bring nothing that is used here.
+_HIGHEST: Final = {FetchRequest: 12, ListOffsetsRequest: 7, InitProducerIdRequest: 4, MetadataRequest: 12}
+
+
+class Client:
+    """What a cluster answers; raises UnreachableError and RefusedError with the cluster's alias in front."""
+
+    def __init__(self, alias: str, config: ClientConfig, client_id: str = "twinlog") -> None:
+        self.alias = alias
+        self.config = config
+        self._client_id = client_id
+        self._channels: dict[int | None, Channel] = {}
+        self._known: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self.timeout = min(config["request.timeout.ms"] / 1000, 15.0)
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.sock.close()
+        self._channels.clear()
+
+    def ask(self, request: Any, node: int | None = None, timeout: float | None = None) -> Any:
+        """`node` None: any broker will do."""
+        channel = self._channel(node)
+        try:
+            return channel.ask(request, timeout or self.timeout)
+        except OSError as error:
+            self._drop(node)
+            what = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {what}") from error
+        except ProtocolError as error:
+            self._drop(node)
+            raise ProtocolError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
+        except RefusedError as error:
+            raise RefusedError(f"cluster {self.alias}: {error}", error.code) from error
+
+    def supports(self, api_key: int, version: int) -> bool:
+        low, high = self._channel(None).versions.get(api_key, (0, -1))
+        return low <= version <= high
+
+    def _drop(self, node: int | None) -> None:
+        channel = self._channels.pop(node, None)
+        if channel is not None:
+            channel.sock.close()
+
+    def _name(self, node: int | None) -> str:
+        host, port = self._known.get(node, ("?", 0)) if node is not None else addresses(self.config)[0]
+        return f"{host}:{port}"
+
+    def _channel(self, node: int | None) -> Channel:
+        if node in self._channels:
+            return self._channels[node]
+        if node is not None and node not in self._known:
+            self.metadata([])
+        places = [self._known[node]] if node is not None and node in self._known else addresses(self.config)
+        if node is None:  # a broker that we know may be up when all of bootstrap.servers are down
+            places += [place for place in self._known.values() if place not in places]
+        reasons = []
+        for host, port in places:
+            try:
+                sock = dial(self.config, host, port, min(self.timeout, 5.0))
+                try:
+                    channel = Channel(sock, self._client_id)
+                except (OSError, ProtocolError) as error:
+                    sock.close()
+                    reasons.append(f"{host}:{port}: {error}")
+                    continue
+            except UnreachableError as error:
+                reasons.append(str(error))
+                continue
+            self._channels[node] = channel
+            return channel
+        raise UnreachableError(
+            f"cluster {self.alias} cannot be reached ({'; '.join(reasons)}): "
+            f"check {self.alias}.bootstrap.servers, and that the brokers run"
+        )
+
+    # What is asked
+
+    def metadata(self, topics: Iterable[str] | None) -> Metadata:
+        """`None`: every topic that we may see. An empty list: only the brokers."""
+        wanted = None
+        if topics is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in topics]
+        answer = self.ask(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=4),
+        )
+        found = {}
+        for topic in answer.topics:
+            leaders = {p.partition_index: (p.leader_id, getattr(p, "leader_epoch", -1)) for p in topic.partitions}
+            found[topic.name] = TopicInfo(
+                topic.name, getattr(topic, "topic_id", NO_ID) or NO_ID, topic.error_code, leaders
+            )
+            for partition, (leader, _) in leaders.items():
+                self._leaders[TopicPartition(topic.name, partition)] = leader
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        if brokers:
+            for node in [
+                known for known in self._channels if known is not None and brokers.get(known) != self._known.get(known)
+            ]:
+                self._drop(node)
+            self._known = brokers
+        return Metadata(answer.cluster_id, answer.controller_id, brokers, found)
+
+    def leader(self, place: TopicPartition, *, fresh: bool = False) -> int:
+        if fresh or self._leaders.get(place, -1) < 0:
+            info = self.metadata([place.topic]).topics.get(place.topic)
+            if info is not None and info.error:
+                raise RefusedError(f"cluster {self.alias}: topic {place.topic}: {codes.name(info.error)}", info.error)
+        leader = self._leaders.get(place, -1)
+        if leader < 0:
+            raise UnreachableError(f"cluster {self.alias}: {place} has no leader")
+        return leader
+
+    def list_offsets(
+        self, places: Iterable[TopicPartition], timestamp: int, isolation: int = 0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """(offsets, error codes) of the places, one request per leader."""
+        return self._by_leader(
+            places, lambda topics: _offsets_request(topics, timestamp, isolation), lambda part: part.offset
+        )
+
+    def _by_leader(
+        self, places: Iterable[TopicPartition], request: Any, value: Any
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        found: dict[TopicPartition, int] = {}
+        failed: dict[TopicPartition, int] = {}
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for place in places:
+            leader = self._leaders.get(place, -1)
+            if leader < 0:
+                failed[place] = 5  # LEADER_NOT_AVAILABLE
+            else:
+                by_leader.setdefault(leader, {}).setdefault(place.topic, []).append(place.partition)
+        for leader, topics in by_leader.items():
+            try:
+                answer = self.ask(request(topics), leader)
+            except UnreachableError:
+                failed |= {TopicPartition(topic, index): 5 for topic, parts in topics.items() for index in parts}
+                continue
+            for topic in answer.topics:
+                name = topic.name if hasattr(topic, "name") else topic.topic
+                for part in topic.partitions:
+                    index = part.partition_index if hasattr(part, "partition_index") else part.partition
+                    if part.error_code:
+                        failed[TopicPartition(name, index)] = part.error_code
+                    else:
+                        found[TopicPartition(name, index)] = value(part)
+        return found, failed
+
+    def read(
+        self, place: TopicPartition, offset: int, *, max_bytes: int = 1 << 20, wait_ms: int = 0, isolation: int = 0
+    ) -> Any:
+        """The raw answer for one partition: records, high_watermark, aborted_transactions, error_code ..."""
+        topic = FetchRequest.FetchTopic(
+            topic=place.topic,
+            partitions=[
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=place.partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=offset,
+                    last_fetched_epoch=-1,
+                    log_start_offset=-1,
+                    partition_max_bytes=max_bytes,
+                )
+            ],
+        )
+        request = FetchRequest(
+            replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=max_bytes, isolation_level=isolation,
+            session_id=0, session_epoch=-1, topics=[topic], forgotten_topics_data=[], rack_id="",
+        )  # fmt: skip
+        answer = self.ask(request, self.leader(place), self.timeout + wait_ms / 1000)
+        if answer.error_code or not answer.responses:
+            raise RefusedError(f"cluster {self.alias}: {place}: {codes.name(answer.error_code)}", answer.error_code)
+        part = answer.responses[0].partitions[0]
+        if part.error_code in codes.MOVED:
+            self._leaders.pop(place, None)
+        return part
+
+    def append(self, place: TopicPartition, batch: bytes | bytearray | memoryview) -> int:
+        """Writes one batch with acks=all and says where it landed. Not idempotent: for records that may come twice."""
+        node = self.leader(place)
+        channel = self._channel(node)
+        parts = produce.encode(
+            0, self._client_id, -1, int(self.timeout * 1000), {place.topic: [(place.partition, batch)]}
+        )
+        frame = b"".join([_SIZE.pack(sum(len(part) for part in parts)), *parts])
+        try:
+            answer = produce.decode(memoryview(channel.exchange(frame, self.timeout)))
+        except OSError as error:
+            self._drop(node)
+            self._leaders.pop(place, None)
+            raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
+        outcome = answer.outcomes[0]
+        if outcome.error:
+            self._leaders.pop(place, None)
+            raise RefusedError(
+                f"cluster {self.alias}: {place} refuses a record: {outcome.message or codes.name(outcome.error)}",
+                outcome.error,
+            )
+        return outcome.base_offset
+
+    def init_producer(self) -> int:
+        """A producer id that nobody else has, and nobody ever will."""
+        deadline = time.monotonic() + self.timeout
+        while True:
+            answer = self.ask(
+                InitProducerIdRequest(
+                    transactional_id=None, transaction_timeout_ms=60000, producer_id=-1, producer_epoch=-1
+                )
+            )
+            if not answer.error_code:
+                return int(answer.producer_id)
+            if answer.error_code not in codes.COORDINATOR or time.monotonic() > deadline:
+                raise RefusedError(
+                    f"cluster {self.alias}: no producer id: {codes.name(answer.error_code)}", answer.error_code
+                )
+            time.sleep(0.2)
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> int:
+        """The error code; one that exists already is none."""
+        kind = CreateTopicsRequest.CreatableTopic
+        topic = kind(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=[],
+            configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=int(self.timeout * 1000), validate_only=False)
+        result = self.ask(request, self._controller()).topics[0]
+        if result.error_code not in {codes.NONE, codes.TOPIC_ALREADY_EXISTS}:
+            reason = getattr(result, "error_message", None) or codes.name(result.error_code)
+            raise RefusedError(f"cluster {self.alias} does not create topic {name}: {reason}", result.error_code)
+        return int(result.error_code)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        kind = CreatePartitionsRequest
+        request = kind(
+            topics=[kind.CreatePartitionsTopic(name=name, count=partitions, assignments=None)],
+            timeout_ms=int(self.timeout * 1000),
+            validate_only=False,
+        )
+        result = self.ask(request, self._controller()).results[0]
+        if result.error_code:
+            reason = getattr(result, "error_message", None) or codes.name(result.error_code)
+            raise RefusedError(
+                f"cluster {self.alias} does not give topic {name} {partitions} partitions: {reason}", result.error_code
+            )
+
+    def _controller(self) -> int | None:
+        controller = self.metadata([]).controller
+        return controller if controller in self._known else None
+
+
+def _offsets_request(topics: Mapping[str, Sequence[int]], timestamp: int, isolation: int) -> Any:
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[
+            kind(
+                name=topic,
+                partitions=[
+                    kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                    for index in partitions
+                ],
+            )
+            for topic, partitions in topics.items()
+        ],
+    )

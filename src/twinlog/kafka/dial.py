@@ -1,0 +1,43 @@
+"""Opens a connection to a broker, as the client's settings say it is locked."""
+
+import socket
+from typing import Final
+
+from twinlog.config.flows import Client as ClientConfig
+from twinlog.errors import KafkaError, UnreachableError
+
+_SUPPORTED: Final = "PLAINTEXT"
+
+
+def addresses(config: ClientConfig) -> list[tuple[str, int]]:
+    """`bootstrap.servers`, which the configuration room has checked."""
+    found = []
+    for server in config["bootstrap.servers"]:
+        host, _, port = server.rpartition(":")
+        found.append((host.rpartition("/")[2].strip("[]"), int(port)))
+    return found
+
+
+def dial(config: ClientConfig, host: str, port: int, timeout: float) -> socket.socket:
+    """A connected, blocking socket; UnreachableError when nobody answers."""
+    protocol = config["security.protocol"].upper()
+    if protocol != _SUPPORTED:
+        raise KafkaError(
+            f"security.protocol = {protocol} cannot be used for the records yet: give the flow a {_SUPPORTED} listener"
+        )
+    try:
+        sock = socket.create_connection((host, port), timeout)
+    except OSError as error:
+        raise UnreachableError(f"{host}:{port}: {error.strerror or error}") from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    _kernel_buffer(sock, socket.SO_SNDBUF, config["send.buffer.bytes"])
+    _kernel_buffer(sock, socket.SO_RCVBUF, config["receive.buffer.bytes"])
+    return sock
+
+
+def _kernel_buffer(sock: socket.socket, which: int, size: int) -> None:
+    # Linux tunes the buffers of a connection to its speed and distance, better than the client's small defaults
+    # (64 KiB, 128 KiB) would. Only a larger value is taken at its word.
+    if size > 1 << 20:
+        sock.setsockopt(socket.SOL_SOCKET, which, size)

@@ -1,0 +1,227 @@
+"""Fetch in a session (KIP-227): after the first request only what changed is said, by either side.
+
+Version 13 names topics by id, so a topic that was deleted and made again is never mistaken for the old one; 12, for
+brokers before 3.1, by name. Both carry the epoch of the last batch fetched, so that the leader can say that it no
+longer has what we copied.
+"""
+
+import struct
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from twinlog.errors import ProtocolError
+from twinlog.model import TopicPartition
+
+API_KEY: Final = 1
+BY_NAME: Final = 12
+BY_ID: Final = 13
+_HEAD: Final = struct.Struct(">hhih")
+_REQUEST: Final = struct.Struct(">iiiibii")  # replica, wait, min bytes, max bytes, isolation, session, its epoch
+_PARTITION: Final = struct.Struct(">iiqiqib")  # ..., no tagged fields
+_ANSWER: Final = struct.Struct(">ihi")  # throttle, error, session
+_PART: Final = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
+_ABORTED: Final = struct.Struct(">qq")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+
+
+class Want(NamedTuple):
+    """A partition in a session."""
+
+    place: TopicPartition
+    topic_id: uuid.UUID
+    offset: int
+    leader_epoch: int  # that we believe in
+    last_epoch: int  # of the last batch that we fetched
+    max_bytes: int
+
+
+class Part(NamedTuple):
+    place: TopicPartition
+    error: int
+    high_watermark: int
+    last_stable: int
+    log_start: int
+    aborted: list[tuple[int, int]]  # producer id, first offset
+    replica: int  # where the broker would rather have us read; -1: here
+    records: memoryview
+    diverging: tuple[int, int] | None  # the leader's log parts from ours: epoch, end offset
+
+
+class Answer(NamedTuple):
+    throttle_ms: int
+    error: int
+    session: int
+    parts: list[Part]
+
+
+@dataclass(slots=True)
+class Session:
+    """What the broker remembers of our wishes. While `fresh`, it must be told all of them."""
+
+    version: int
+    id: int = 0
+    epoch: int = 0
+    told: dict[TopicPartition, uuid.UUID] = field(default_factory=dict)
+    names: dict[uuid.UUID, str] = field(default_factory=dict)
+
+    @property
+    def fresh(self) -> bool:
+        return self.epoch == 0
+
+    def reset(self) -> None:
+        self.id, self.epoch = 0, 0
+        self.told.clear()
+
+    def request(
+        self,
+        correlation: int,
+        client_id: str,
+        changed: Iterable[Want],
+        forgotten: Iterable[TopicPartition],
+        *,
+        wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: int,
+        rack: str,
+    ) -> bytes:
+        """`changed`: partitions that are new or whose offset moved; all that are wanted, while the session is fresh."""
+        changed = list(changed)
+        told = self.told
+        gone: dict[tuple[str, uuid.UUID], list[int]] = {}
+        for place in forgotten:
+            if (topic_id := told.pop(place, None)) is not None:
+                gone.setdefault((place.topic, topic_id), []).append(place.partition)
+        for want in changed:
+            # A topic that was made again has another id: the broker must forget it by the old one.
+            if (topic_id := told.get(want.place)) is not None and topic_id != want.topic_id:
+                gone.setdefault((want.place.topic, topic_id), []).append(want.place.partition)
+            told[want.place] = want.topic_id
+        name = client_id.encode()
+        out = bytearray(_HEAD.pack(API_KEY, self.version, correlation, len(name)) + name + b"\0")
+        out += _REQUEST.pack(-1, wait_ms, min_bytes, max_bytes, isolation, self.id, self.epoch)
+        self._topics(out, changed)
+        out += _uvarint(len(gone) + 1)
+        for (topic, topic_id), partitions in gone.items():
+            out += self._topic(topic, topic_id) + _uvarint(len(partitions) + 1)
+            for partition in partitions:
+                out += _INT.pack(partition)
+            out += b"\0"
+        text = rack.encode()
+        out += _uvarint(len(text) + 1) + text + b"\0"
+        return bytes(out)
+
+    def _topics(self, out: bytearray, wants: list[Want]) -> None:
+        by_topic: dict[tuple[str, uuid.UUID], list[Want]] = {}
+        for want in wants:
+            by_topic.setdefault((want.place.topic, want.topic_id), []).append(want)
+        out += _uvarint(len(by_topic) + 1)
+        for (topic, topic_id), listed in by_topic.items():
+            self.names[topic_id] = topic
+            out += self._topic(topic, topic_id) + _uvarint(len(listed) + 1)
+            for want in listed:
+                out += _PARTITION.pack(
+                    want.place.partition, want.leader_epoch, want.offset, want.last_epoch, -1, want.max_bytes, 0
+                )
+            out += b"\0"
+
+    def _topic(self, topic: str, topic_id: uuid.UUID) -> bytes:
+        if self.version >= BY_ID:
+            return topic_id.bytes
+        text = topic.encode()
+        return _uvarint(len(text) + 1) + text
+
+    def answered(self, answer: Answer) -> None:
+        """After an answer without error: the broker keeps (id, epoch), and so do we."""
+        if self.epoch == 0:
+            self.id = answer.session
+        # A broker without room for sessions answers 0: then every request is a full one.
+        self.epoch = (self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1) if self.id else 0
+
+    def decode(self, frame: memoryview) -> Answer:
+        try:
+            return self._decode(frame)
+        except (struct.error, IndexError, KeyError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"an answer to Fetch that makes no sense: {error!r}") from error
+
+    def _decode(self, frame: memoryview) -> Answer:
+        at = _skip_tags(frame, 4)
+        throttle, error, session = _ANSWER.unpack_from(frame, at)
+        topics, at = _read_uvarint(frame, at + 10)
+        parts: list[Part] = []
+        for _ in range(topics - 1):
+            if self.version >= BY_ID:
+                name = self.names[uuid.UUID(bytes=bytes(frame[at : at + 16]))]
+                at += 16
+            else:
+                length, at = _read_uvarint(frame, at)
+                name = str(frame[at : at + length - 1], "utf-8")
+                at += length - 1
+            count, at = _read_uvarint(frame, at)
+            for _ in range(count - 1):
+                part, at = _part(frame, at, name)
+                parts.append(part)
+            at = _skip_tags(frame, at)
+        return Answer(throttle, error, session, parts)
+
+
+def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
+    partition, error, high, stable, start = _PART.unpack_from(frame, at)
+    count, at = _read_uvarint(frame, at + 30)
+    aborted = []
+    for _ in range(max(count - 1, 0)):
+        aborted.append(_ABORTED.unpack_from(frame, at))
+        at = _skip_tags(frame, at + 16)
+    (replica,) = _INT.unpack_from(frame, at)
+    size, at = _read_uvarint(frame, at + 4)
+    size = max(size - 1, 0)
+    records = frame[at : at + size]
+    if len(records) != size:
+        raise IndexError("records end before their announced size")
+    at += size
+    diverging = None
+    tags, at = _read_uvarint(frame, at)
+    for _ in range(tags):
+        tag, at = _read_uvarint(frame, at)
+        length, at = _read_uvarint(frame, at)
+        if tag == 0:
+            (epoch,) = _INT.unpack_from(frame, at)
+            (end,) = _LONG.unpack_from(frame, at + 4)
+            # The broker writes the field with -1, -1 where nothing diverges.
+            diverging = (epoch, end) if end >= 0 else None
+        at += length
+    return Part(TopicPartition(name, partition), error, high, stable, start, aborted, replica, records, diverging), at
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_uvarint(frame: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 35:
+            raise IndexError("a length that does not end")
+
+
+def _skip_tags(frame: memoryview, at: int) -> int:
+    tags, at = _read_uvarint(frame, at)
+    for _ in range(tags):
+        _, at = _read_uvarint(frame, at)
+        length, at = _read_uvarint(frame, at)
+        at += length
+    return at

@@ -1,0 +1,94 @@
+"""Produce v8, which every broker from 2.4 to 4.x takes. The batches are sent from where they lie."""
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from twinlog.errors import ProtocolError
+
+API_KEY: Final = 0
+VERSION: Final = 8
+_HEAD: Final = struct.Struct(">hhih")
+_AFTER: Final = struct.Struct(">hhii")  # no transactional id, acks, timeout, number of topics
+_PARTITION: Final = struct.Struct(">ii")
+_OUTCOME: Final = struct.Struct(">ihqqq")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Outcome(NamedTuple):
+    topic: str
+    partition: int
+    error: int
+    base_offset: int
+    log_start: int
+    bad_records: tuple[tuple[int, str], ...]  # index in the batch, what is wrong with it
+    message: str
+
+
+class Answer(NamedTuple):
+    outcomes: list[Outcome]
+    throttle_ms: int
+
+
+def encode(
+    correlation: int, client_id: str, acks: int, timeout_ms: int, topics: Mapping[str, Iterable[tuple[int, Bytes]]]
+) -> list[Bytes]:
+    """One frame in parts: the batches are the caller's own memory."""
+    name = client_id.encode()
+    parts: list[Bytes] = []
+    head = bytearray(_HEAD.pack(API_KEY, VERSION, correlation, len(name)) + name)
+    head += _AFTER.pack(-1, acks, timeout_ms, len(topics))
+    for topic, batches in topics.items():
+        text = topic.encode()
+        listed = list(batches)
+        head += _SHORT.pack(len(text)) + text + _INT.pack(len(listed))
+        for partition, batch in listed:
+            head += _PARTITION.pack(partition, len(batch))
+            parts += (head, batch)
+            head = bytearray()
+    if head:
+        parts.append(head)
+    return parts
+
+
+def decode(frame: memoryview) -> Answer:
+    try:
+        return _decode(frame)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"an answer to Produce that makes no sense: {error}") from error
+
+
+def _decode(frame: memoryview) -> Answer:
+    outcomes = []
+    (topics,) = _INT.unpack_from(frame, 4)
+    at = 8
+    for _ in range(topics):
+        (length,) = _SHORT.unpack_from(frame, at)
+        topic = str(frame[at + 2 : at + 2 + length], "utf-8")
+        at += 2 + length
+        (partitions,) = _INT.unpack_from(frame, at)
+        at += 4
+        for _ in range(partitions):
+            partition, error, base, _, log_start = _OUTCOME.unpack_from(frame, at)
+            at += 30
+            (errors,) = _INT.unpack_from(frame, at)
+            at += 4
+            bad = []
+            for _ in range(max(errors, 0)):
+                (index,) = _INT.unpack_from(frame, at)
+                text, at = _text(frame, at + 4)
+                bad.append((index, text))
+            message, at = _text(frame, at)
+            outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message))
+    (throttle,) = _INT.unpack_from(frame, at)
+    return Answer(outcomes, throttle)
+
+
+def _text(frame: memoryview, at: int) -> tuple[str, int]:
+    (length,) = _SHORT.unpack_from(frame, at)
+    if length < 0:
+        return "", at + 2
+    return str(frame[at + 2 : at + 2 + length], "utf-8"), at + 2 + length

@@ -1,0 +1,192 @@
+"""From a fetched stretch of log to the batches for the target. Pure: memory in, pieces out.
+
+The fast lane takes a batch as it is. The rebuild lane takes those that cannot be stored as they are (gaps,
+LogAppendTime, old formats, a start in the middle), those that the target refuses as they are, and many tiny ones,
+which are merged.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from twinlog.errors import RelayError
+from twinlog.kafka import batch as b
+from twinlog.kafka import rebuild
+from twinlog.kafka.connection import Buffer
+from twinlog.kafka.fetch import Part
+from twinlog.pipeline.partition import Partition, Piece
+
+# A batch per partition and request is all that a broker takes. Below this mean size, with this many waiting, opening
+# them is cheaper than sending each by itself.
+MERGE_BELOW: Final = 4096
+MERGE_FROM: Final = 8
+MERGED_BYTES: Final = 512 * 1024  # well under the usual max.message.bytes of 1 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    read_committed: bool = True
+    check_crcs: bool = True
+    codec: int | None = None  # that the operator wants on the target; None: the source's
+    level: int | None = None  # of compression; None: the codec's usual one
+
+
+class _Run:
+    """Neighbouring batches that share a lane."""
+
+    __slots__ = ("headers", "open", "views")
+
+    def __init__(self, *, opened: bool) -> None:
+        self.open = opened
+        self.views: list[memoryview] = []
+        self.headers: list[tuple[int, ...]] = []
+
+
+def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more than the step
+    partition: Partition, part: Part, buffer: Buffer, rules: Rules
+) -> list[Piece]:
+    """The pieces in one answer; `partition.fetched` and `last_epoch` move behind them.
+
+    What is not copied (transaction markers, aborted records, empty batches) only moves positions.
+    """
+    records = part.records
+    size = len(records)
+    wanted = position = partition.fetched
+    runs: list[_Run] = []
+    run: _Run | None = None
+    dropped_last = False
+    aborted = sorted(part.aborted, key=lambda pair: pair[1]) if rules.read_committed else []
+    active: set[int] = set()
+    forced = partition.largest or partition.alone_until >= wanted or partition.skip
+    unpack, header_size, check, at, total, copied = b.HEADER.unpack_from, b.HEADER.size, rules.check_crcs, 0, 0, 0
+    while size - at >= b.SMALLEST:
+        base, length, _, magic = b.PREFIX.unpack_from(records, at)
+        if length <= 0:
+            raise RelayError(f"the source's log is damaged: a batch of {length} bytes at offset {base}")
+        end = at + b.LOG_OVERHEAD + length
+        if end > size:
+            break  # the answer ends in the middle of it: it comes again, whole
+        view = records[at:end]
+        at = end
+        if magic < 2:
+            if base >= wanted:
+                position = base + 1
+                if run is None or not run.open:
+                    runs.append(run := _Run(opened=True))
+                run.views.append(view)
+                dropped_last = False
+            continue
+        if len(view) < header_size:
+            raise RelayError(f"the source's log is damaged: a batch of {length} bytes at offset {base}")
+        header = unpack(view)
+        attributes, producer, count = header[5], header[9], header[12]
+        last = base + header[6]
+        if last < wanted:
+            continue
+        if check and not b.intact(view, header[4]):
+            raise RelayError(f"the source's log is damaged: the checksum of the batch at offset {base} does not fit")
+        partition.last_epoch = header[2]
+        position = last + 1
+        while aborted and aborted[0][1] <= last:
+            active.add(aborted.pop(0)[0])
+        if attributes & b.CONTROL:
+            active.discard(producer)
+            dropped_last = True
+            continue
+        if not count or (attributes & b.TRANSACTIONAL and producer in active):
+            dropped_last = True
+            continue
+        opened = bool(
+            count != header[6] + 1
+            or base < wanted
+            or attributes & b.NOT_AS_IT_IS
+            or (forced and _must_open(partition, len(view), base, last))
+        )
+        if run is None or run.open != opened:
+            runs.append(run := _Run(opened=opened))
+        run.views.append(view)
+        run.headers.append(header)
+        total += len(view)
+        copied += 1
+        dropped_last = False
+    tiny = copied >= MERGE_FROM and total < copied * MERGE_BELOW
+    pieces: list[Piece] = []
+    for each in runs:
+        if each.open or tiny:
+            pieces += _opened(partition, each.views, wanted, rules)
+        else:
+            pieces += [
+                _as_it_is(view, header, buffer)
+                if rules.codec is None or header[5] & b.CODEC == rules.codec
+                else _recompressed(view, header, rules)
+                for view, header in zip(each.views, each.headers, strict=True)
+            ]
+    partition.fetched = position
+    if dropped_last or (runs and not pieces):
+        _move(partition, pieces, position)
+    return pieces
+
+
+def _move(partition: Partition, pieces: list[Piece], position: int) -> None:
+    """Nothing was to be copied up to `position`: whoever is the last before it stands for that, too."""
+    for waiting in (pieces, partition.queue, partition.flight):
+        if waiting:
+            waiting[-1].next = position
+            return
+    partition.acked = position
+    partition.changed = True
+
+
+def _must_open(partition: Partition, size: int, base: int, last: int) -> bool:
+    return (
+        0 < partition.largest < size
+        or base <= partition.alone_until
+        or any(base <= offset <= last for offset in partition.skip)
+    )
+
+
+def _as_it_is(view: memoryview, header: tuple[int, ...], buffer: Buffer) -> Piece:
+    buffer.hold()
+    base, attributes, delta, newest, count = header[0], header[5], header[6], header[8], header[12]
+    return Piece(view, buffer, base, base + delta, count, newest, attributes)
+
+
+def _recompressed(view: memoryview, header: tuple[int, ...], rules: Rules) -> Piece:
+    base, delta, newest, count = header[0], header[6], header[8], header[12]
+    try:
+        data = rebuild.recompress(view, rules.codec or 0, rules.level)
+    except ValueError as error:
+        raise RelayError(f"the source's log is damaged: the batch at offset {base}: {error}") from error
+    attributes = int.from_bytes(data[21:23], "big")
+    return Piece(memoryview(data), None, base, base + delta, count, newest, attributes, rebuilt=True)
+
+
+def _opened(partition: Partition, views: list[memoryview], start: int, rules: Rules) -> list[Piece]:
+    alone = partition.alone_until >= start
+    try:
+        rebuilt = rebuild.rebuild(
+            views,
+            start=start,
+            codec=rules.codec,
+            max_bytes=partition.largest or MERGED_BYTES,
+            max_records=1 if alone else rebuild.MAX_RECORDS,
+            now_ms=int(time.time() * 1000),
+            level=rules.level,
+            skip=partition.skip,
+        )
+    except ValueError as error:
+        raise RelayError(f"the source's log is damaged: {error}") from error
+    return [
+        Piece(
+            memoryview(new.data),
+            None,
+            new.first,
+            new.last,
+            new.count,
+            new.max_timestamp,
+            int.from_bytes(new.data[21:23], "big"),
+            rebuilt=True,
+            offsets=new.offsets,
+        )
+        for new in rebuilt
+    ]

@@ -1,0 +1,277 @@
+"""Looks at both clusters and plans an epoch: which topics, which remote topics are missing, who carries what."""
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from twinlog.config.flows import FlowConfig
+from twinlog.errors import KafkaError, RefusedError, RelayError
+from twinlog.kafka import codes
+from twinlog.kafka.client import LATEST, NO_ID, Client, Metadata, TopicInfo
+from twinlog.kafka.reading import TopicReader
+from twinlog.kafka.records import encode
+from twinlog.model import TopicPartition
+from twinlog.pipeline.job import Claim, Job
+from twinlog.pipeline.positions import Positions
+from twinlog.topology.assignment import assign, lopsided
+from twinlog.topology.selection import offset_syncs_location, selection_of
+from twinlog.tracking import source_offsets
+from twinlog.tracking.journal import COMMANDS, PARTITIONS, REPORTS, Command, Report, journal_topic
+from twinlog.tracking.loads import Loads
+
+_RETENTION: Final = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": "16777216"}
+_COMPACTED: Final = {"cleanup.policy": "compact"}
+_APPEARS: Final = 10.0  # how long a new topic may take until every broker knows it
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    groups: list[list[Claim]]
+    producers: tuple[int, ...]
+    journal_offset: int
+    offsets_partitions: int
+
+
+class Planner:
+    """Belongs to one thread. `run` names this run of the flow; a later one ends it."""
+
+    def __init__(self, config: FlowConfig, run: str) -> None:
+        assert config.source is not None
+        self.config = config
+        self.run = run
+        self._settings = config.source.settings
+        self._selection = selection_of(config)
+        job = Job(config.flow, config, (), ())
+        self.source = job.client("source")
+        self.target = job.client("target")
+        self._journal = journal_topic(config.flow.source)
+        self._positions = Positions(config, self.source, self.target)
+        self._reports = TopicReader(self.target, self._journal)
+        self._commands = TopicReader(self.target, self._journal)
+        self.loads = Loads()
+        self._said: dict[str, str] = {}
+        self.warnings: list[str] = []  # new since they were last taken
+        self._current = run
+        self.stopped = False  # somebody told this run to end
+
+    def close(self) -> None:
+        self.source.close()
+        self.target.close()
+
+    # Before the first epoch
+
+    def prepare(self) -> None:
+        """The topics beside the records, and the announcement of this run."""
+        flow, worker = self.config.flow, self.config.worker.settings
+        offsets = source_offsets.offsets_topic(self.config)
+        self._create(
+            self.target,
+            offsets.name,
+            offsets.partitions,
+            offsets.replication_factor,
+            _COMPACTED,
+            f"{flow.target}.offset.storage.replication.factor",
+        )
+        self._create(
+            self.target,
+            self._journal,
+            PARTITIONS,
+            worker.status_storage_replication_factor,
+            _RETENTION,
+            f"{flow.target}.status.storage.replication.factor",
+        )
+        if self._settings.emit_offset_syncs_enabled:
+            side, topic = offset_syncs_location(self.config)
+            client = self.source if side == "source" else self.target
+            self._create(
+                client,
+                topic,
+                1,
+                self._settings.offset_syncs_topic_replication_factor,
+                _COMPACTED,
+                "offset-syncs.topic.replication.factor",
+            )
+        self.command("run")
+
+    def command(self, verb: str, epoch: int = -1) -> None:
+        value = Command(verb, self.run, epoch).encode()
+        self._write(TopicPartition(self._journal, COMMANDS), None, value)
+
+    def tell(self, events: list[dict[str, Any]]) -> None:
+        """News of the planner itself, as a task that is none."""
+        report = Report(self.run, -1, -1, 0, int(time.time() * 1000), {}, events)
+        self._write(TopicPartition(self._journal, REPORTS), None, report.encode())
+
+    def _write(self, place: TopicPartition, key: bytes | None, value: bytes) -> None:
+        batch = encode([(int(time.time() * 1000), key, value, ())])
+        for attempt in range(10):
+            try:
+                self.target.append(place, batch)
+            except KafkaError:
+                if attempt == 9:
+                    raise
+                time.sleep(0.2 * (attempt + 1))
+            else:
+                return
+
+    def _create(
+        self, client: Client, name: str, partitions: int, factor: int, configs: dict[str, str], key: str
+    ) -> None:
+        info = client.metadata([name]).topics.get(name)
+        if info is None or info.error:
+            try:
+                client.create_topic(name, partitions, factor, configs)
+            except RefusedError as error:
+                if error.code == 38:  # INVALID_REPLICATION_FACTOR
+                    raise RefusedError(f"{error}: set {key} to at most the number of brokers", error.code) from error
+                raise
+            self._await(client, {name})
+
+    @staticmethod
+    def _await(client: Client, names: Iterable[str]) -> Metadata:
+        """Until every partition of them has a leader: a new topic is not everywhere at once."""
+        wanted = sorted(names)
+        deadline = time.monotonic() + _APPEARS
+        while True:
+            metadata = client.metadata(wanted)
+            ready = all(
+                (info := metadata.topics.get(name)) is not None
+                and not info.error
+                and info.leaders
+                and all(leader >= 0 for leader, _ in info.leaders.values())
+                for name in wanted
+            )
+            if ready or time.monotonic() > deadline:
+                return metadata
+            time.sleep(0.05)
+
+    # What there is
+
+    def superseded(self) -> bool:
+        """Whether another run of this flow was announced after this one."""
+        for record in self._commands.read():
+            command = Command.decode(record.value)
+            if command is not None and command.verb == "run":
+                self._current = command.run
+            elif command is not None and command.verb == "stop" and command.run == self.run:
+                self.stopped = True
+        return self._current != self.run
+
+    def discover(self) -> list[Claim]:
+        """Every partition that can be relayed now; missing remote topics and partitions are made first."""
+        upstream = self.source.metadata(None).topics
+        chosen = {name: info for name, info in upstream.items() if self._selection.selects(name)}
+        for name, info in chosen.items():
+            if info.error:
+                self._warn(name, f"topic {name} of {self.config.flow.source} is left out: {codes.name(info.error)}")
+        chosen = {name: info for name, info in chosen.items() if not info.error}
+        remote = {name: self._selection.remote_name(name) for name in chosen}
+        downstream = self.target.metadata(sorted(set(remote.values()))).topics if chosen else {}
+        made = [name for name in chosen if self._make(name, chosen[name], remote[name], downstream.get(remote[name]))]
+        if made:
+            downstream |= self._await(self.target, {remote[name] for name in made}).topics
+        claims = []
+        for name in sorted(chosen):
+            there = downstream.get(remote[name])
+            count = len(there.leaders) if there is not None and not there.error else 0
+            claims += [
+                Claim(TopicPartition(name, partition), TopicPartition(remote[name], partition), chosen[name].id)
+                for partition in sorted(chosen[name].leaders)
+                if partition < count
+            ]
+        return claims
+
+    def _make(self, name: str, info: TopicInfo, remote: str, there: TopicInfo | None) -> bool:
+        """Whether something was changed on the target."""
+        count = len(info.leaders)
+        try:
+            if there is None or there.error == codes.UNKNOWN_TOPIC_OR_PARTITION:
+                self.target.create_topic(remote, count, self._settings.replication_factor, {})
+            elif not there.error and len(there.leaders) < count:
+                self.target.grow_topic(remote, count)
+            else:
+                if there.error:
+                    self._warn(name, f"topic {remote} of {self.config.flow.target}: {codes.name(there.error)}")
+                return False
+        except RefusedError as error:
+            hint = ": set replication.factor to at most the number of brokers" if error.code == 38 else ""
+            self._warn(name, f"{error}{hint}")
+            return False
+        self._said.pop(name, None)
+        return True
+
+    def _warn(self, about: str, text: str) -> None:
+        if self._said.get(about) != text:
+            self._said[about] = text
+            self.warnings.append(text)
+
+    # An epoch
+
+    def plan(self, tasks: int, *, once: bool, claims: list[Claim] | None = None) -> Plan:
+        claims = self.discover() if claims is None else claims
+        self._positions.read()
+        claims = [self._positions.known(self._with_old_id(claim)) for claim in claims]
+        if once:
+            claims = self._with_ends(claims)
+        self.hear()
+        by_place = {claim.place: claim for claim in claims}
+        groups = assign(list(by_place), tasks, self.loads.rates())
+        offsets = source_offsets.offsets_topic(self.config).name
+        info = self.target.metadata([offsets, self._journal]).topics.get(offsets)
+        if info is None or info.error:
+            raise RelayError(f"cluster {self.config.flow.target}: topic {offsets} is not there")
+        place = TopicPartition(self._journal, COMMANDS)
+        ends, failed = self.target.list_offsets([place], LATEST)
+        if failed:
+            raise RefusedError(
+                f"cluster {self.config.flow.target}: {place}: {codes.name(failed[place])}", failed[place]
+            )
+        return Plan(
+            [[by_place[place] for place in group] for group in groups],
+            self._producer_ids(len(info.leaders), offsets),
+            ends[place],
+            len(info.leaders),
+        )
+
+    def _with_old_id(self, claim: Claim) -> Claim:
+        """The id that the cursor is about: recovery compares it with the topic's own."""
+        cursor = self._positions.cursors.get(claim.place)
+        try:
+            return replace(claim, topic_id=uuid.UUID(cursor.topic_id) if cursor else NO_ID)
+        except ValueError:
+            return replace(claim, topic_id=NO_ID)
+
+    def _with_ends(self, claims: list[Claim]) -> list[Claim]:
+        job = Job(self.config.flow, self.config, (), ())
+        isolation = int(job.rules.read_committed)
+        deadline = time.monotonic() + _APPEARS
+        while True:
+            ends, failed = self.source.list_offsets([claim.place for claim in claims], LATEST, isolation)
+            if not failed:
+                return [replace(claim, until=ends[claim.place]) for claim in claims]
+            if time.monotonic() > deadline:
+                place, code = next(iter(failed.items()))
+                raise RefusedError(f"cluster {self.config.flow.source}: {place}: {codes.name(code)}", code)
+            time.sleep(0.2)
+            self.source.metadata(sorted({claim.place.topic for claim in claims}))
+
+    def _producer_ids(self, partitions: int, topic: str) -> tuple[int, ...]:
+        """The flow's own producer id, got once and remembered before it is used: by it our records are known again."""
+        if not self._positions.producers.ids:
+            flow = self.config.flow
+            producers = self._positions.producers.adding(self.target.init_producer())
+            key = source_offsets.producer_key(flow.source, flow.target)
+            self._write(TopicPartition(topic, source_offsets.partition_for(key, partitions)), key, producers.encode())
+            self._positions.producers = producers
+        return self._positions.producers.ids
+
+    def hear(self) -> None:
+        """What tasks reported since: how much each partition carries."""
+        for record in self._reports.read():
+            if (report := Report.decode(record.value)) is not None and report.run == self.run:
+                self.loads.add(report)
+
+    def lopsided(self, groups: list[list[TopicPartition]]) -> bool:
+        return lopsided(groups, self.loads.rates())

@@ -1,0 +1,491 @@
+"""The loop that moves records: from the source's brokers to the target's, in one thread, for as long as an epoch lasts.
+
+    fetch answers -> lanes -> queue -> produce requests -> acknowledgements -> syncs, offsets, reports
+
+Whatever goes wrong with a partition on its way has one cure: forget what is between the sides, find the position again
+(recovery.py), go on. So every fault takes the same, well-trodden path, and the other partitions do not notice.
+"""
+
+import selectors
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from twinlog.kafka import codes
+from twinlog.kafka.batch import next_sequence
+from twinlog.kafka.client import Client, Metadata
+from twinlog.kafka.fetch import Part
+from twinlog.kafka.produce import Outcome
+from twinlog.model import Anchor
+from twinlog.pipeline.clerk import Clerk
+from twinlog.pipeline.errands import Errands
+from twinlog.pipeline.intake import Intake
+from twinlog.pipeline.job import Job
+from twinlog.pipeline.ledger import Ledger
+from twinlog.pipeline.outlet import Outlet
+from twinlog.pipeline.partition import Partition, Piece, State
+from twinlog.pipeline.recovery import Finding, Producer, Question, Recovery
+from twinlog.tracking.positions import Trouble
+
+_TICK: Final = 0.25  # how often timers are looked at
+_REPORT: Final = 1.0
+_DRAIN: Final = 5.0  # how long an ending epoch waits for acknowledgements
+_AGAIN: Final = 30.0  # a partition that only the operator can help is still looked at so often
+_STALLED: Final = 5.0  # a partition whose target does not answer lets go of its memory after this
+_METADATA: Final = 120.0
+
+
+class Relay:
+    """Handler of both sides. One object per task and epoch."""
+
+    def __init__(self, job: Job, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.job = job
+        self.partitions = [
+            Partition(
+                claim.place,
+                claim.remote,
+                until=claim.until,
+                anchors=claim.anchors,
+                mm2_offset=claim.mm2_offset,
+                had_cursor=claim.cursor is not None,
+                written=Anchor(claim.cursor.source, claim.cursor.target) if claim.cursor else None,
+                topic_id=claim.topic_id,
+            )
+            for claim in job.claims
+        ]
+        self.waiting_bytes = 0
+        self._stopped = stopped
+        self._ending: str | None = None
+        self._selector = selectors.DefaultSelector()
+        self._errands = Errands(threads=3)
+        self._selector.register(self._errands, selectors.EVENT_READ, None)
+        common = {"selector": self._selector, "errands": self._errands, "patience": job.patience}
+        self.intake = Intake(
+            self, job.sizes, job.rules, alias=job.flow.source, config=job.source, client_id=job.client_id, **common
+        )
+        self.outlet = Outlet(
+            self,
+            timeout_ms=int(job.patience * 800),
+            alias=job.flow.target,
+            config=job.target,
+            client_id=job.client_id,
+            **common,
+        )
+        self._clerk = Clerk({"source": job.client("source"), "target": job.client("target")})
+        self.ledger = Ledger(job, self._clerk)
+        self._recovering = False
+        self._refreshing = False
+        self._refresh_at = 0.0
+        self._refreshed_at = time.monotonic()
+        self._recovery_clients: tuple[Client, Client] | None = None
+
+    def end(self, reason: str) -> None:
+        """From any thread: the epoch ends in good order."""
+        self._ending = self._ending or reason
+        self._errands.ring()
+
+    def run(self) -> str:
+        """Until the epoch ends; says why it did."""
+        deadline = time.monotonic() + self.job.epoch_seconds
+        drain_until = 0.0
+        next_report = time.monotonic() + _REPORT
+        next_tick = 0.0
+        try:
+            while True:
+                now = time.monotonic()
+                if now >= next_tick:
+                    next_tick = now + _TICK
+                    self._timers(now)
+                if now >= next_report:
+                    next_report = now + _REPORT
+                    self.ledger.report(self.partitions, now)
+                if self._ending is None and (reason := self._over(now, deadline)):
+                    self._ending = reason
+                if self._ending is not None:
+                    if not self.intake.stopping:
+                        self.intake.stopping = True
+                        drain_until = now + _DRAIN
+                    if now >= drain_until or not any(p.flight or p.queue for p in self.partitions):
+                        return self._ending
+                wait = max(min(next_tick, next_report) - time.monotonic(), 0)
+                for key, mask in self._selector.select(min(wait, 0.05) if self._ending else wait):
+                    if key.data is None:
+                        self._errands.finish()
+                    else:
+                        side, link = key.data
+                        side.ready(link, mask)
+                self.outlet.pump_all()
+        finally:
+            self._close()
+
+    def _over(self, now: float, deadline: float) -> str:
+        if now >= deadline:
+            return "time"
+        if self._stopped():
+            return "stopped"
+        if all(p.state in {State.DONE, State.STOPPED} for p in self.partitions) and any(
+            p.until is not None for p in self.partitions
+        ):
+            return "done"
+        return ""
+
+    def _close(self) -> None:
+        self.ledger.close(self.partitions, time.monotonic())
+        self._clerk.close()
+        self.intake.close()
+        self.outlet.close()
+        self._errands.close()
+        self._selector.close()
+        for client in self._recovery_clients or ():
+            client.close()
+
+    # What comes in from the source
+
+    def fetched(self, partition: Partition, pieces: list[Piece]) -> None:
+        size = 0
+        for piece in pieces:
+            size += len(piece.view)
+        partition.waiting_bytes += size
+        self.waiting_bytes += size
+        if pieces:
+            self.outlet.put(partition, pieces)
+        self._done(partition)
+
+    def source_error(self, partition: Partition, code: int, part: Part) -> None:
+        if part.diverging is not None:
+            self.recover(partition, "the source's leader lost records that were copied", truncated_at=part.diverging[1])
+        elif code == codes.OFFSET_OUT_OF_RANGE:
+            if partition.replica >= 0:  # a follower may be behind: the leader decides
+                self.intake.remove(partition)
+                partition.replica = -1
+                self.intake.add(partition)
+            else:
+                self.recover(partition, "", out_of_range=partition.fetched)
+        elif code in codes.GONE or code in codes.DENIED:
+            self.recover(partition, f"{self.job.flow.source}: {partition.place}: {codes.name(code)}")
+        else:
+            partition.replica = -1
+            self._refresh(time.monotonic() + 0.05)
+
+    def damaged(self, partition: Partition, reason: str) -> None:
+        partition.failures += 1
+        if partition.failures > 5:
+            self._stop(partition, f"{partition.place}: {reason}")
+        else:
+            self.recover(partition, f"{partition.place}: {reason}")
+
+    def source_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None:
+        for partition in partitions:
+            partition.replica = -1
+            if partition.error != reason:
+                partition.error, partition.changed = reason, True
+        self._refresh(time.monotonic() + 0.05)
+        del node
+
+    # What comes back from the target
+
+    def acked(self, partition: Partition, piece: Piece, outcome: Outcome) -> None:
+        base, count = outcome.base_offset, piece.count
+        size = len(piece.view)
+        partition.waiting_bytes -= size
+        self.waiting_bytes -= size
+        if base != partition.expected:
+            if base < partition.expected:
+                # Taken for a repetition of something older, so it may not be there: look.
+                self.recover(partition, f"{partition.remote}: acknowledged at {base}, expected {partition.expected}")
+                return
+            foreign = base - partition.expected
+            partition.counters.foreign += foreign
+            self.ledger.event(
+                partition,
+                "foreign",
+                foreign,
+                f"{foreign} records in {partition.remote} are not Twinlog's: somebody else writes to it",
+            )
+        partition.expected = base + count
+        partition.acked = piece.next
+        partition.acked_sequence = next_sequence(partition.acked_sequence, count)
+        partition.changed = True
+        partition.failures = 0
+        counters = partition.counters
+        counters.records += count
+        counters.bytes += size
+        counters.batches += 1
+        counters.rebuilt += piece.rebuilt
+        self.ledger.acked(partition, piece, base)
+        self.intake.more_room(partition)
+        self._done(partition)
+
+    def refused(self, partition: Partition, piece: Piece, outcome: Outcome) -> None:
+        code = outcome.error
+        reason = f"{self.job.flow.target}: {partition.remote}: {outcome.message or codes.name(code)}"
+        if code in codes.BAD_RECORDS:
+            self._bad(partition, piece, outcome, reason)
+        else:
+            self.recover(partition, reason if code not in codes.MOVED else "")
+
+    def target_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None:
+        del node
+        for partition in partitions:
+            self.recover(partition, reason)
+
+    def _bad(self, partition: Partition, piece: Piece, outcome: Outcome, reason: str) -> None:
+        """Narrow it down to one record; then it stops the partition, or is skipped, as the operator wants."""
+        code = outcome.error
+        if piece.count > 1 and code in codes.TOO_LARGE:
+            partition.largest = max(len(piece.view) // 2, 1)
+            self.recover(partition, "")
+            return
+        bad = [
+            piece.offsets[index] if piece.offsets else piece.first + index
+            for index, _ in outcome.bad_records
+            if 0 <= index < piece.count
+        ]
+        if piece.count > 1 and not bad:
+            partition.alone_until = piece.last
+            self.recover(partition, "")
+            return
+        offset = bad[0] if bad else piece.first
+        setting = {
+            codes.INVALID_TIMESTAMP: "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+            codes.MESSAGE_TOO_LARGE: "max.message.bytes",
+            codes.RECORD_LIST_TOO_LARGE: "segment.bytes",
+        }.get(code)
+        what = f"the record at offset {offset} of {partition.place} is refused by {reason}"
+        if setting:
+            what += f": change {setting} of topic {partition.remote.topic} on {self.job.flow.target}"
+        if not self.job.skip_bad:
+            self._stop(partition, what + ", or set errors.tolerance = all to leave such records out")
+            return
+        partition.skip |= {offset}
+        partition.counters.skipped += 1
+        self.ledger.event(partition, "skipped", 1, what + "; it was left out (errors.tolerance = all)")
+        self.recover(partition, "")
+
+    # States of a partition
+
+    def recover(
+        self, partition: Partition, reason: str, *, truncated_at: int | None = None, out_of_range: int | None = None
+    ) -> None:
+        if partition.state is State.STOPPED or partition.state is State.DONE:
+            return
+        self.waiting_bytes -= partition.waiting_bytes
+        partition.clear()
+        self.intake.remove(partition)
+        self.outlet.remove(partition)
+        if partition.state is State.RUNNING:
+            partition.counters.recoveries += 1
+        partition.state = State.RECOVERING
+        partition.truncated_at = truncated_at
+        partition.out_of_range = out_of_range
+        partition.changed = True
+        if reason:
+            partition.error = reason
+        pause = min(0.02 * 2 ** min(partition.failures, 10), 5.0) if partition.failures else 0.0
+        partition.retry_at = time.monotonic() + pause
+
+    def _stop(self, partition: Partition, reason: str) -> None:
+        self.recover(partition, reason)
+        partition.state = State.STOPPED
+        partition.retry_at = time.monotonic() + _AGAIN
+        self.ledger.event(partition, "stopped", 0, reason)
+
+    def _done(self, partition: Partition) -> None:
+        if partition.until is not None and partition.acked >= partition.until and not partition.flight:
+            self.waiting_bytes -= partition.waiting_bytes
+            partition.clear()
+            self.intake.remove(partition)
+            self.outlet.remove(partition)
+            partition.state = State.DONE
+            partition.error = ""
+            partition.changed = True
+
+    def _timers(self, now: float) -> None:
+        self.intake.check(now)
+        self.outlet.check(now)
+        if not self.intake.stopping:
+            self._recover_due(now)
+            if now >= self._refresh_at > 0 or now - self._refreshed_at > _METADATA:
+                self._do_refresh(now)
+            self.intake.pump_all()
+        self.ledger.timers(self.partitions, now)
+
+    def _recover_due(self, now: float) -> None:
+        if self._recovering:
+            return
+        due = [p for p in self.partitions if p.state is State.RECOVERING and now >= p.retry_at]
+        due += [p for p in self.partitions if p.state is State.STOPPED and p.until is None and now >= p.retry_at]
+        if not due:
+            return
+        self._recovering = True
+        for partition in due:
+            partition.state = State.RECOVERING
+        questions = [self._question(p) for p in due]
+        by_place = {p.place: (p, p.generation) for p in due}
+
+        def work() -> tuple[list[Finding], Metadata, Metadata]:
+            if self._recovery_clients is None:
+                self._recovery_clients = (self.job.client("source"), self.job.client("target"))
+            recovery = Recovery(*self._recovery_clients, self.job.producers, self.job.manner)
+            found = recovery.find(questions)
+            self.ledger.secure([f for f in found[0] if not f.error], self._recovery_clients[1])
+            return found
+
+        def done(result: tuple[list[Finding], Metadata, Metadata] | None, error: Exception | None) -> None:
+            self._recovering = False
+            if result is None:
+                for partition, _ in by_place.values():
+                    self._failed(partition, str(error))
+                return
+            findings, upstream, downstream = result
+            self.intake.brokers, self.outlet.brokers = upstream.brokers, downstream.brokers
+            for finding in findings:
+                partition, generation = by_place[finding.question.place]
+                if partition.generation == generation and partition.state is State.RECOVERING:
+                    self._found(partition, finding)
+            self._recover_due(time.monotonic())
+
+        self._errands.run(work, done)
+
+    def _question(self, p: Partition) -> Question:
+        known = p.expected >= 0
+        return Question(
+            place=p.place,
+            remote=p.remote,
+            anchors=(Anchor(p.acked, p.expected),) if known else p.anchors,
+            mm2_offset=p.mm2_offset,
+            topic_id=p.topic_id,
+            producer=Producer(p.producer_id, p.producer_epoch, p.acked_sequence) if known else None,
+            had_cursor=p.had_cursor or known,
+            truncated_at=p.truncated_at,
+            out_of_range=p.out_of_range,
+        )
+
+    def _failed(self, partition: Partition, reason: str) -> None:
+        partition.failures += 1
+        if partition.error != reason:
+            partition.error, partition.changed = reason, True
+        partition.retry_at = time.monotonic() + min(0.1 * 2 ** min(partition.failures, 10), 5.0)
+
+    def _found(self, partition: Partition, finding: Finding) -> None:
+        if finding.error:
+            if finding.final:
+                self._stop(partition, finding.error)
+            else:
+                self._failed(partition, finding.error)
+            return
+        if finding.trouble is not None and not self._trouble(partition, finding):
+            return
+        assert finding.producer is not None
+        if finding.foreign:
+            partition.counters.foreign += finding.foreign
+        partition.topic_id, partition.leader, partition.leader_epoch = (
+            finding.topic_id,
+            finding.leader,
+            finding.leader_epoch,
+        )
+        partition.target_leader = finding.target_leader
+        partition.fetched = partition.acked = finding.position
+        if finding.trouble is not None:
+            partition.last_epoch = -1
+        partition.expected = finding.expected
+        partition.producer_id, partition.producer_epoch = finding.producer.id, finding.producer.epoch
+        partition.sequence = partition.acked_sequence = finding.producer.sequence
+        partition.high_watermark, partition.log_start = finding.source_end, finding.source_start
+        partition.written = Anchor(finding.position, finding.expected)
+        partition.had_cursor = True
+        partition.truncated_at = partition.out_of_range = None
+        partition.state = State.RUNNING
+        partition.error = ""
+        partition.changed = True
+        self.ledger.resumed(partition)
+        self.outlet.add(partition)
+        self.intake.add(partition)
+        self._done(partition)
+
+    def _trouble(self, partition: Partition, finding: Finding) -> bool:
+        """Tells of it; whether to go on all the same is the operator's to say."""
+        flow, place, remote = self.job.flow, partition.place, partition.remote
+        at, amount = finding.position, finding.amount
+        match finding.trouble:
+            case Trouble.LOST:
+                partition.counters.lost += amount
+                text = (
+                    f"{amount} offsets of {place} were gone from {flow.source} before they were copied "
+                    f"({at - amount} to {at - 1}): its retention is shorter than the delay"
+                )
+            case Trouble.RECREATED:
+                text = f"topic {place.topic} was deleted and made again on {flow.source}"
+            case Trouble.TRUNCATED:
+                text = f"{flow.source} lost records of {place} that were copied: its log goes on at {at}"
+            case Trouble.TARGET_LOST:
+                text = (
+                    f"{flow.target} lost records of {remote} that it had acknowledged: "
+                    f"they are copied again, from offset {at} of {place} on"
+                )
+            case _:
+                text = f"{remote} holds {amount} records that no known mirror wrote; copying begins at {at} of {place}"
+        stop = self.job.stops_on(finding.trouble)
+        if stop:
+            self._stop(partition, f"{text}: stopped, as {stop}")
+            return False
+        self.ledger.event(partition, str(finding.trouble), amount, text)
+        return True
+
+    # Leaders
+
+    def _refresh(self, when: float) -> None:
+        if not self._refresh_at or when < self._refresh_at:
+            self._refresh_at = when
+
+    def _do_refresh(self, now: float) -> None:
+        """The source's leaders; the target's are looked up by recovery."""
+        if self._refreshing:
+            return
+        self._refreshing = True
+        self._refresh_at = 0.0
+        self._refreshed_at = now
+        topics = sorted({p.place.topic for p in self.partitions if p.state is State.RUNNING})
+
+        def work() -> Metadata:
+            client = self.job.client("source")
+            try:
+                return client.metadata(topics)
+            finally:
+                client.close()
+
+        def done(metadata: Metadata | None, error: Exception | None) -> None:
+            self._refreshing = False
+            del error
+            if metadata is None:
+                self._refresh(time.monotonic() + 0.5)
+                return
+            self.intake.brokers = metadata.brokers
+            self._follow(metadata)
+
+        self._errands.run(work, done)
+
+    def _follow(self, metadata: Metadata) -> None:
+        waiting = False
+        for partition in self.partitions:
+            if partition.state is not State.RUNNING:
+                continue
+            info = metadata.topics.get(partition.place.topic)
+            leader, epoch = info.leaders.get(partition.place.partition, (-1, -1)) if info else (-1, -1)
+            if info is None or info.error in codes.GONE or (info.id.int and info.id != partition.topic_id):
+                self.recover(partition, f"{self.job.flow.source}: topic {partition.place.topic} is not there any more")
+            elif leader < 0 or info.error:
+                waiting = True
+            elif (leader, epoch) != (partition.leader, partition.leader_epoch):
+                self.intake.remove(partition)
+                partition.leader, partition.leader_epoch = leader, epoch
+                self.intake.add(partition)
+            elif (link := self.intake.links.get(leader)) is None or link.connection is None:
+                waiting = True
+            else:
+                partition.error = ""
+                # It may have answered an error for this one: ask again.
+                if partition.asked == partition.fetched and partition.place in link.partitions:
+                    link.dirty[partition.place] = None
+        if waiting:
+            self._refresh(time.monotonic() + 0.25)

@@ -1,0 +1,1 @@
+"""What should be on the target: names, filters. Pure: nothing here talks to a cluster."""

@@ -1,0 +1,144 @@
+"""MM2's replication policies: how a remote topic is named, and what a name says of where a topic came from.
+
+A name is all that a policy has, so it can err: to the default policy `orders.v1` came from a cluster called `orders`.
+The rules are those of Kafka 4.0 and newer; before, every topic that ended in `.internal` or `-internal` was internal.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from twinlog.config.flows import Connector, S
+
+HEARTBEATS = "heartbeats"
+
+
+class ReplicationPolicy(Protocol):
+    def format_remote_topic(self, alias: str, topic: str) -> str: ...
+
+    def topic_source(self, topic: str) -> str | None:
+        """The cluster that a topic was replicated from; None for a topic of the cluster's own."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """What the topic is called on the cluster that it came from."""
+
+    def original_topic(self, topic: str) -> str:
+        """What it is called where it was first written to."""
+
+    def heartbeats_topic(self) -> str: ...
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """Named after the cluster that does not hold it."""
+
+    def checkpoints_topic(self, alias: str) -> str: ...
+
+    def is_heartbeats_topic(self, topic: str) -> bool: ...
+
+    def is_checkpoints_topic(self, topic: str) -> bool: ...
+
+    def is_mm2_internal_topic(self, topic: str) -> bool: ...
+
+    def is_internal_topic(self, topic: str) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultReplicationPolicy:
+    """`us.orders`."""
+
+    separator: str = "."
+    internal_separator: str = "."
+
+    def format_remote_topic(self, alias: str, topic: str) -> str:
+        return alias + self.separator + topic
+
+    def topic_source(self, topic: str) -> str | None:
+        parts = _java_split(topic, self.separator)
+        return parts[0] if len(parts) >= 2 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
+            topic = upstream
+        return topic
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"mm2-offset-syncs{self.internal_separator}{alias}{self._internal_suffix}"
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return alias + self._checkpoints_suffix
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(self._checkpoints_suffix)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        connects_own = topic.startswith("mm2") and topic.endswith(self._internal_suffix)
+        return connects_own or self.is_checkpoints_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
+
+    @property
+    def _internal_suffix(self) -> str:
+        return f"{self.internal_separator}internal"
+
+    @property
+    def _checkpoints_suffix(self) -> str:
+        return f"{self.internal_separator}checkpoints{self._internal_suffix}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentityReplicationPolicy(DefaultReplicationPolicy):
+    """Topics keep their names, so cycles cannot be seen. Heartbeats are renamed all the same, or hops could not be
+    counted; anything that merely ends in `heartbeats` is taken for one.
+    """
+
+    source_alias: str | None = None
+
+    def format_remote_topic(self, alias: str, topic: str) -> str:
+        return super().format_remote_topic(alias, topic) if _looks_like_heartbeats(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        return super().topic_source(topic) if _looks_like_heartbeats(topic) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return super().upstream_topic(topic) if _looks_like_heartbeats(topic) else topic
+
+
+def policy_of(connector: Connector[S]) -> ReplicationPolicy:
+    settings = connector.settings
+    separator = settings.replication_policy_separator
+    internal = separator if _separates_internal_topics(connector) else "."
+    if settings.replication_policy_class.endswith(".IdentityReplicationPolicy"):
+        alias = settings.source_cluster_alias
+        return IdentityReplicationPolicy(source_alias=alias, separator=separator, internal_separator=internal)
+    return DefaultReplicationPolicy(separator=separator, internal_separator=internal)
+
+
+def _separates_internal_topics(connector: Connector[S]) -> bool:
+    """MM2's policy reads the text itself, untrimmed, so `true ` is false here though the table calls it true; and it
+    looks only where a separator is set. Other names than MM2's would mean other topics, so both are kept.
+    """
+    flag = connector.values.get("replication.policy.internal.topic.separator.enabled")
+    if flag is None or "replication.policy.separator" not in connector.values:
+        return True
+    return bool(flag.text.lower() == "true")
+
+
+def _looks_like_heartbeats(topic: str) -> bool:
+    return topic.endswith(HEARTBEATS)
+
+
+def _java_split(text: str, separator: str) -> list[str]:
+    """Java's split at a literal: empty parts at the end are dropped, and an empty separator splits every character."""
+    parts = text.split(separator) if separator else list(text)
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts

@@ -1,0 +1,72 @@
+"""What tasks and planner say to each other and to whoever watches, through a topic on the target.
+
+Partition 0 holds commands, partition 1 what tasks report. All of it is JSON; what cannot be read is skipped, so that a
+newer Twinlog can say more. The topic is `mm2-twinlog.<source>.internal`: by MM2's rules that is an internal topic, so
+no mirror copies it.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+COMMANDS: Final = 0
+REPORTS: Final = 1
+PARTITIONS: Final = 2
+
+
+def journal_topic(source: str) -> str:
+    return f"mm2-twinlog.{source}.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`run` begins a run of the flow, and ends every other one. `end` ends the run's epoch, `stop` the run itself."""
+
+    verb: str  # run, end, stop
+    run: str
+    epoch: int = -1
+
+    def encode(self) -> bytes:
+        return json.dumps({"verb": self.verb, "run": self.run, "epoch": self.epoch}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> "Command | None":
+        match _loaded(value):
+            case {"verb": str(verb), "run": str(run), "epoch": int(epoch)}:
+                return cls(verb, run, epoch)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One task's news, about once a second: only the partitions that changed since its last one."""
+
+    run: str
+    epoch: int
+    task: int
+    attempt: int
+    time_ms: int
+    partitions: dict[str, dict[str, Any]]  # "topic-3" -> what is known of it
+    events: list[dict[str, Any]]
+    final: bool = False
+
+    def encode(self) -> bytes:
+        content = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> "Report | None":
+        match _loaded(value):
+            case {
+                "run": str(run), "epoch": int(epoch), "task": int(task), "attempt": int(attempt),
+                "time_ms": int(time_ms), "partitions": dict(partitions), "events": list(events), "final": bool(final),
+            }:  # fmt: skip
+                return cls(run, epoch, task, attempt, time_ms, partitions, events, final)
+        return None
+
+
+def _loaded(value: bytes | None) -> Any:
+    try:
+        return json.loads(value or b"null")
+    except ValueError:
+        return None
