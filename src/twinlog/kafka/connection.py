@@ -10,6 +10,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from twinlog.errors import ProtocolError
@@ -103,11 +104,7 @@ class Connection:
         out = self._out
         while out:
             try:
-                if self._plain:
-                    some = [out[at] for at in range(min(len(out), _IOV_MAX))]
-                    sent = self.sock.sendmsg(some)
-                else:
-                    sent = self.sock.send(out[0])
+                sent = self.sock.sendmsg(islice(out, _IOV_MAX)) if self._plain else self.sock.send(out[0])
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 return
             while sent:

@@ -11,7 +11,7 @@ VERSION: Final = 8
 _HEAD: Final = struct.Struct(">hhih")
 _AFTER: Final = struct.Struct(">hhii")  # no transactional id, acks, timeout, number of topics
 _PARTITION: Final = struct.Struct(">ii")
-_OUTCOME: Final = struct.Struct(">ihqqq")
+_OUTCOME: Final = struct.Struct(">ihqqqih")  # ..., number of bad records, length of the message (or of one of theirs)
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 
@@ -72,10 +72,12 @@ def _decode(frame: memoryview) -> Answer:
         (partitions,) = _INT.unpack_from(frame, at)
         at += 4
         for _ in range(partitions):
-            partition, error, base, _, log_start = _OUTCOME.unpack_from(frame, at)
-            at += 30
-            (errors,) = _INT.unpack_from(frame, at)
-            at += 4
+            partition, error, base, _, log_start, errors, length = _OUTCOME.unpack_from(frame, at)
+            if not errors and length < 0:  # nothing went wrong, so there is nothing to say
+                outcomes.append(Outcome(topic, partition, error, base, log_start, (), ""))
+                at += 36
+                continue
+            at += 34
             bad = []
             for _ in range(max(errors, 0)):
                 (index,) = _INT.unpack_from(frame, at)

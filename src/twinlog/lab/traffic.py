@@ -11,13 +11,16 @@ _CODES = (200,) * 17 + (304, 404, 301)
 _BROWSERS = ("", "", "", "win", "mac", "lin", "iph")
 
 
-def access_log(seed: int = 0, start: float | None = None) -> Iterator[tuple[str, str]]:
-    """Endless (visitor, line) pairs; the same seed and start give the same lines. Visitors come back, as people do."""
+def access_log(seed: int = 0, start: float | None = None, rate: float = 200) -> Iterator[tuple[str, str]]:
+    """Endless (visitor, line) pairs; the same seed and start give the same lines. Visitors come back, as people do.
+
+    `rate` is how many lines fall into a second of the log's own clock.
+    """
     rng = random.Random(seed)  # noqa: S311  (a sample, not a secret)
     visitors = [f"{rng.randint(1, 223)}.{rng.randint(0, 255)}.{rng.randint(0, 255)}.{_tail(rng)}" for _ in range(500)]
     now = time.time() if start is None else start
     while True:
-        now += rng.expovariate(200)
+        now += rng.expovariate(rate)
         day = time.strftime("%Y-%m-%d,%H:%M:%S", time.gmtime(now))
         visitor = rng.choice(visitors)
         company = rng.randint(1_000, 1_800_000)

@@ -47,10 +47,8 @@ class Errands:
                 done(result, error)
 
     def close(self) -> None:
-        for _ in self._threads:
+        for _ in self._threads:  # they are daemons: one that waits for a deaf broker need not be waited for
             self._todo.put(None)
-        for thread in self._threads:
-            thread.join(timeout=1)
         self._bell.close()
         self._ringer.close()
 

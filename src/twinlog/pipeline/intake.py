@@ -68,19 +68,25 @@ class Intake(Links[SourceLink]):
         partition.asked = -1
         self.pump(link)
 
+    def has(self, partition: Partition) -> bool:
+        return any(partition.place in link.partitions for link in self.links.values())
+
     def remove(self, partition: Partition) -> None:
         for link in self.links.values():
             if link.partitions.pop(partition.place, None) is not None:
                 link.dirty.pop(partition.place, None)
                 link.full.pop(partition.place, None)
+                partition.full = False
                 link.forget[partition.place] = None
         partition.asked = -1
 
     def more_room(self, partition: Partition) -> None:
-        """The target has taken some of it."""
+        """The target has taken some of what a full partition had waiting."""
+        if partition.waiting_bytes * 2 > self._sizes.most_waiting:
+            return
+        partition.full = False
         for link in self.links.values():
-            if partition.place in link.full:
-                del link.full[partition.place]
+            if link.full.pop(partition.place, 0) is None:
                 link.dirty[partition.place] = None
                 self.pump(link)
 
@@ -107,6 +113,7 @@ class Intake(Links[SourceLink]):
             if partition.waiting_bytes > self._sizes.most_waiting:
                 link.full[place] = None
                 link.forget[place] = None
+                partition.full = True
                 continue
             partition.asked = partition.fetched
             wants.append(
@@ -176,6 +183,9 @@ class Intake(Links[SourceLink]):
         if part.error or part.diverging is not None:
             self._handler.source_error(partition, part.error, part)
             return
+        if partition.error:
+            partition.error = ""
+            partition.changed = True
         if part.high_watermark != partition.high_watermark:
             partition.high_watermark = part.high_watermark
             partition.changed = True

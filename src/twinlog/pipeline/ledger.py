@@ -33,7 +33,7 @@ class Ledger:
         self._latencies: list[float] = []
         self._reported_at = 0.0
         self._flushed_at = time.monotonic()
-        self._throttled = 0
+        self._complained = ""
 
     # What happens
 
@@ -92,8 +92,16 @@ class Ledger:
                 self._syncs.append(sync)
         self._unsynced = changed
         self._write_syncs()
+        self._complain()
         if changed or self._events or now - self._reported_at >= _QUIET:
             self._report(changed, now, final=False)
+
+    def _complain(self) -> None:
+        """What cannot be written is told where people look, once."""
+        error = self._clerk.error
+        if error and error != self._complained:
+            self._events.append({"time": int(time.time() * 1000), "kind": "warning", "amount": 0, "text": error})
+        self._complained = error or self._complained
 
     def timers(self, partitions: Sequence[Partition], now: float) -> None:
         if now - self._flushed_at >= self._job.flush_seconds:

@@ -109,6 +109,7 @@ class Partition:
     queue: deque[Piece] = field(default_factory=deque)
     flight: deque[Piece] = field(default_factory=deque)
     waiting_bytes: int = 0  # in queue and flight
+    full: bool = False  # nothing more is fetched until the target has taken some
 
     # What the target will not take
     largest: int = 0  # bytes of a batch; 0: no limit known

@@ -6,6 +6,7 @@ Whatever goes wrong with a partition on its way has one cure: forget what is bet
 (recovery.py), go on. So every fault takes the same, well-trodden path, and the other partitions do not notice.
 """
 
+import contextlib
 import selectors
 import time
 from collections.abc import Callable, Iterable
@@ -74,6 +75,7 @@ class Relay:
         self._clerk = Clerk({"source": job.client("source"), "target": job.client("target")})
         self.ledger = Ledger(job, self._clerk)
         self._recovering = False
+        self._wake_at = 0.0  # something is due then, perhaps before the next tick
         self._refreshing = False
         self._refresh_at = 0.0
         self._refreshed_at = time.monotonic()
@@ -82,7 +84,8 @@ class Relay:
     def end(self, reason: str) -> None:
         """From any thread: the epoch ends in good order."""
         self._ending = self._ending or reason
-        self._errands.ring()
+        with contextlib.suppress(OSError):  # it has ended already
+            self._errands.ring()
 
     def run(self) -> str:
         """Until the epoch ends; says why it did."""
@@ -93,8 +96,9 @@ class Relay:
         try:
             while True:
                 now = time.monotonic()
-                if now >= next_tick:
+                if now >= min(next_tick, self._wake_at):
                     next_tick = now + _TICK
+                    self._wake_at = next_tick
                     self._timers(now)
                 if now >= next_report:
                     next_report = now + _REPORT
@@ -107,7 +111,7 @@ class Relay:
                         drain_until = now + _DRAIN
                     if now >= drain_until or not any(p.flight or p.queue for p in self.partitions):
                         return self._ending
-                wait = max(min(next_tick, next_report) - time.monotonic(), 0)
+                wait = max(min(next_tick, self._wake_at, next_report) - time.monotonic(), 0)
                 for key, mask in self._selector.select(min(wait, 0.05) if self._ending else wait):
                     if key.data is None:
                         self._errands.finish()
@@ -164,8 +168,10 @@ class Relay:
         elif code in codes.GONE or code in codes.DENIED:
             self.recover(partition, f"{self.job.flow.source}: {partition.place}: {codes.name(code)}")
         else:
+            # Out of the session until metadata says where it is: the broker would repeat its answer at once, for ever.
+            self.intake.remove(partition)
             partition.replica = -1
-            self._refresh(time.monotonic() + 0.05)
+            self._refresh(time.monotonic() + 0.02)
 
     def damaged(self, partition: Partition, reason: str) -> None:
         partition.failures += 1
@@ -213,8 +219,10 @@ class Relay:
         counters.batches += 1
         counters.rebuilt += piece.rebuilt
         self.ledger.acked(partition, piece, base)
-        self.intake.more_room(partition)
-        self._done(partition)
+        if partition.full:
+            self.intake.more_room(partition)
+        if partition.until is not None:
+            self._done(partition)
 
     def refused(self, partition: Partition, piece: Piece, outcome: Outcome) -> None:
         code = outcome.error
@@ -223,6 +231,7 @@ class Relay:
             self._bad(partition, piece, outcome, reason)
         else:
             self.recover(partition, reason if code not in codes.MOVED else "")
+            partition.failures += 1
 
     def target_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None:
         del node
@@ -283,6 +292,7 @@ class Relay:
             partition.error = reason
         pause = min(0.02 * 2 ** min(partition.failures, 10), 5.0) if partition.failures else 0.0
         partition.retry_at = time.monotonic() + pause
+        self._wake_at = min(self._wake_at, partition.retry_at)
 
     def _stop(self, partition: Partition, reason: str) -> None:
         self.recover(partition, reason)
@@ -424,6 +434,7 @@ class Relay:
                     f"they are copied again, from offset {at} of {place} on"
                 )
             case _:
+                partition.counters.duplicates += amount
                 text = f"{remote} holds {amount} records that no known mirror wrote; copying begins at {at} of {place}"
         stop = self.job.stops_on(finding.trouble)
         if stop:
@@ -437,6 +448,7 @@ class Relay:
     def _refresh(self, when: float) -> None:
         if not self._refresh_at or when < self._refresh_at:
             self._refresh_at = when
+            self._wake_at = min(self._wake_at, when)
 
     def _do_refresh(self, now: float) -> None:
         """The source's leaders; the target's are looked up by recovery."""
@@ -476,16 +488,11 @@ class Relay:
                 self.recover(partition, f"{self.job.flow.source}: topic {partition.place.topic} is not there any more")
             elif leader < 0 or info.error:
                 waiting = True
-            elif (leader, epoch) != (partition.leader, partition.leader_epoch):
+            elif (leader, epoch) != (partition.leader, partition.leader_epoch) or not self.intake.has(partition):
                 self.intake.remove(partition)
                 partition.leader, partition.leader_epoch = leader, epoch
                 self.intake.add(partition)
             elif (link := self.intake.links.get(leader)) is None or link.connection is None:
                 waiting = True
-            else:
-                partition.error = ""
-                # It may have answered an error for this one: ask again.
-                if partition.asked == partition.fetched and partition.place in link.partitions:
-                    link.dirty[partition.place] = None
         if waiting:
-            self._refresh(time.monotonic() + 0.25)
+            self._refresh(time.monotonic() + 0.5)

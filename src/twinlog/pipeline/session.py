@@ -7,6 +7,7 @@ The family: this process (the driver), its JVM, and Spark's Python processes, wh
 """
 
 import contextlib
+import logging
 import os
 import shlex
 import signal
@@ -82,11 +83,16 @@ appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
 """
 
-# What Spark runs as Python: the same interpreter, but never with modules from the working directory (-P), and with
-# our daemon in place of Spark's: there is a setting for the workers of tasks, but none for those that plan.
+# What Spark runs as Python: the same interpreter, but never with modules from the working directory (-P). For the
+# workers of tasks there is a setting to name the daemon, but none for those two that Spark asks at every epoch's end
+# (the others, asked once per query, would only hold memory).
 _PYTHON = """\
 #!/bin/sh
-if [ "$2" = pyspark.daemon ]; then shift 2; set -- -m twinlog.pipeline.worker_daemon "$@"; fi
+case "$2 $3" in
+"pyspark.daemon pyspark.sql.worker.write_into_data_source" | \\
+"pyspark.daemon pyspark.sql.worker.python_streaming_sink_runner")
+  module=$3; shift 3; set -- -m twinlog.pipeline.worker_daemon "$module" "$@" ;;
+esac
 exec {python} -P "$@"
 """
 
@@ -132,8 +138,7 @@ def stop(spark: SparkSession, seconds: float = 20.0) -> None:
     deadline = threading.Timer(seconds, _kill, [process])
     deadline.start()
     try:
-        with warnings.catch_warnings(), contextlib.suppress(Exception):  # a JVM that died before has nothing to say
-            warnings.simplefilter("ignore")
+        with _hushed(), contextlib.suppress(Exception):  # a JVM that died before has nothing to say
             spark.stop()
         _end(process)
     finally:
@@ -155,11 +160,13 @@ def _launch(conf: SparkConf, folder: Path, environment: Mapping[str, str]) -> Sp
             )
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except BaseException as error:
+        reason = _reason(error) if isinstance(error, PySparkException | Py4JError) else None
         if process := _process():
             _end(process)
-        if isinstance(error, PySparkException | Py4JError):
-            raise SparkError(f"Spark did not start ({_reason(error)}): see {_LOG} and {_ERRORS} in {folder}") from error
-        raise
+        if reason is None:
+            raise
+        # Without its cause: to show one of Java's, the JVM is asked, and that is gone.
+        raise SparkError(f"Spark did not start ({reason}): see {_LOG} and {_ERRORS} in {folder}") from None
     finally:
         if threading.current_thread() is threading.main_thread() and handler is not None:
             signal.signal(signal.SIGINT, handler)  # the context took it, to cancel all jobs on Ctrl-C
@@ -229,9 +236,27 @@ def _is_local(checkpoints: str | None) -> bool:
     return checkpoints is None or "://" not in checkpoints or checkpoints.startswith("file:")
 
 
-def _reason(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
-    return next((line for line in lines if line.startswith((": ", "java.", "org."))), lines[0] if lines else "?")
+def _reason(error: Exception) -> str:
+    """The line of a Java exception that names it; for others the first."""
+    lines = str(error).splitlines()
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """py4j writes a traceback into the root log for each call to a JVM that is gone; PySpark warns."""
+
+    def keep(record: logging.LogRecord) -> bool:
+        return "py4j" not in record.pathname
+
+    root = logging.getLogger()
+    root.addFilter(keep)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root.removeFilter(keep)
 
 
 def _process() -> Popen[bytes] | None:

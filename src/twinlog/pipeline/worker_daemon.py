@@ -1,8 +1,8 @@
 """The process from which Spark forks Python workers: ours imports everything before the first fork.
 
 Spark's own daemon (`pyspark.daemon`) forks first, and each worker then imports for itself: half a second of CPU and
-40 MB for every one, again after each minute without work, and most of the gap between two long epochs. On a cluster
-Spark runs this module for the workers of tasks (`spark.python.daemon.module`); embedded, for its planners as well.
+40 MB for every one, again after each minute without work, and so most of the gap between two long epochs. On a cluster
+Spark runs this module for the workers of tasks (`spark.python.daemon.module`); embedded, also for two of its planners.
 """
 
 import contextlib

@@ -1,0 +1,286 @@
+"""`twinlog run` as an operator runs it: a command in a shell, its lines, its exit code, its family of processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from twinlog.config.properties import properties_text
+from twinlog.lab import usage
+from twinlog.lab.cluster import Cluster
+from twinlog.lab.compare import compare, tally
+from twinlog.lab.ends import Ends
+from twinlog.lab.peer import mirror_properties
+from twinlog.lab.waiting import until
+
+TWINLOG = Path(sys.executable).with_name("twinlog")
+
+# What an operator must never see: the inside of Python, of Java, of Spark.
+INSIDES = ("Traceback", '  File "', "\tat ", "Exception", "py4j", "pyspark", "WARN", "org.apache")
+
+
+class Twin:
+    """One life of `twinlog run`, in a session of its own as a shell would give it."""
+
+    def __init__(self, folder: Path, name: str, arguments: list[str | Path]) -> None:
+        self.name = name
+        self._out = folder / f"{name}.out"
+        self.errors = folder / f"{name}.err"
+        self.scratch = folder / name  # where Spark's log is
+        self.scratch.mkdir()
+        self._relatives: set[int] = set()
+        with self._out.open("wb") as out, self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [TWINLOG, "run", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                env={**os.environ, "TMPDIR": str(self.scratch)},
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self.errors.read_text()
+
+    @property
+    def lines(self) -> list[str]:
+        """Without the time in front."""
+        return [line[9:] if line[2:3] == ":" else line for line in self.said.splitlines()]
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def family(self) -> list[int]:
+        found = list(usage.tree(self.process.pid)) if self.running else []
+        self._relatives |= set(found)
+        return found
+
+    @property
+    def jvm(self) -> int:
+        return next(pid for pid in self.family() if _command(pid).startswith("java"))
+
+    @property
+    def reader(self) -> int:
+        """The process that plans."""
+        return next(pid for pid in self.family() if "python_streaming_source_runner" in _command(pid))
+
+    def workers(self, target: Cluster) -> list[int]:
+        """Those that relay: of Spark's Python workers, the ones with a connection to the target."""
+        ports = {int(address.rpartition(":")[2]) for address in target.bootstrap().split(",")}
+        workers = [pid for pid in self.family() if "pyspark.worker" in _command(pid).split()]
+        return [pid for pid in workers if ports & _peers(pid)]
+
+    def wait(self, seconds: float = 30) -> int:
+        """The exit code."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{self.name} still runs after {seconds} s; it said:\n{self.said}")
+
+    def wait_for(self, text: str, seconds: float = 60) -> None:
+        until(
+            lambda: text in self.said,
+            f"{self.name} should say: {text}",
+            seconds=seconds,
+            failed=lambda: None if self.running else f"{self.name} ended ({self.process.returncode}):\n{self.said}",
+            logs=lambda: f"; it said:\n{self.said}",
+        )
+
+    def signal(self, number: int) -> None:
+        self.family()
+        os.kill(self.process.pid, number)
+
+    def terminate(self, seconds: float = 15) -> int:
+        self.signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def interrupt(self, seconds: float = 15) -> int:
+        """What a terminal does on Ctrl-C: every process of the foreground's group hears it."""
+        self.family()
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.wait(seconds)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def left_over(self, seconds: float = 10) -> list[str]:
+        """Those of its family that outlive it by that long."""
+        deadline = time.monotonic() + seconds
+        while (there := [pid for pid in self._relatives if _alive(pid)]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return [f"{pid}: {_command(pid)}" for pid in there]
+
+    def end(self) -> None:
+        if self.running:
+            self.family()
+            self.process.kill()
+        self.process.wait()
+        for pid in self._relatives:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if _alive(pid):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    return " ".join([Path(words[0]).name, *words[1:]])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _peers(pid: int) -> set[int]:
+    """The ports at the far ends of its TCP connections."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+            fields = line.split()
+            found[f"socket:[{fields[9]}]"] = int(fields[2].rpartition(":")[2], 16)
+    ports = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            ports.add(found.get(str(link.readlink()), 0))
+    return ports
+
+
+class Feed:
+    """Records that count, into every partition of its topics, at a steady pace, until it is paused or stopped."""
+
+    def __init__(self, cluster: Cluster, *topics: str, per_second: int = 1000) -> None:
+        self.topics = list(topics)
+        self.count = 0
+        self._pause = 20 / per_second
+        self._producer = Producer({**cluster.librdkafka_properties(), "linger.ms": 5, "acks": "all"})
+        self._go = threading.Event()
+        self._flushed = threading.Event()
+        self._stop = False
+        self._thread = threading.Thread(target=self._work, name="feed", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._stop:
+            if not self._go.is_set():
+                self._producer.flush()
+                self._flushed.set()
+                self._go.wait(0.1)
+                continue
+            for topic in self.topics:
+                for _ in range(20):
+                    self._producer.produce(topic, key=f"{self.count}", value=f"value {self.count} " * 8)
+                    self.count += 1
+            self._producer.poll(0)
+            time.sleep(self._pause)
+        self._producer.flush()
+
+    def flow(self) -> None:
+        self._flushed.clear()
+        self._go.set()
+
+    def pause(self) -> None:
+        """Returns when every record is on the source."""
+        self._go.clear()
+        self._flushed.wait(30)
+
+    def close(self) -> None:
+        self._stop = True
+        self._thread.join()
+        del self._producer  # or librdkafka complains when the brokers go
+
+
+class Pair:
+    """Two clusters, a folder for files, and what a test asks about them."""
+
+    def __init__(self, source: Cluster, target: Cluster, folder: Path) -> None:
+        self.source, self.target, self.folder = source, target, folder
+        self._ends = contextlib.ExitStack()
+        self._source_ends = self._ends.enter_context(Ends(source))
+        self._target_ends = self._ends.enter_context(Ends(target))
+        self._twins: list[Twin] = []
+        self._feeds: list[Feed] = []
+
+    def file(self, settings: Mapping[str, str], name: str = "mm2", *, back: bool = False) -> Path:
+        """A dedicated-mode file for source -> target, and for the way back if wanted."""
+        flows = [(self.source, self.target), *([(self.target, self.source)] if back else [])]
+        path = self.folder / f"{name}.properties"
+        path.write_text(properties_text(mirror_properties([self.source, self.target], flows, settings)))
+        return path
+
+    def run(self, *arguments: str | Path) -> Twin:
+        twin = Twin(self.folder, f"twinlog-{len(self._twins)}", list(arguments))
+        self._twins.append(twin)
+        return twin
+
+    def feed(self, *topics: str, per_second: int = 1000) -> Feed:
+        feed = Feed(self.source, *topics, per_second=per_second)
+        self._feeds.append(feed)
+        return feed
+
+    def arrived(self, topic: str) -> int:
+        return self._target_ends.total(f"{self.source.name}.{topic}")
+
+    def wait_for_more(self, twin: Twin, *topics: str, records: int = 200, seconds: float = 60) -> None:
+        """Until so many more of each topic arrive: it moves (again)."""
+        wanted = {topic: self.arrived(topic) + records for topic in topics}
+        until(
+            lambda: all(self.arrived(topic) >= count for topic, count in wanted.items()),
+            f"records of {', '.join(topics)} should arrive",
+            seconds=seconds,
+            failed=lambda: None if twin.running else f"{twin.name} ended ({twin.process.returncode}):\n{twin.said}",
+            logs=lambda: f"; {twin.name} said:\n{twin.said}",
+        )
+
+    def wait_until_equal(self, *topics: str, seconds: float = 60) -> None:
+        """Until each remote topic holds as many records as its source; then they must be the same ones."""
+        for topic in topics:
+            wanted = self._source_ends.total(topic)
+            until(
+                lambda topic=topic, wanted=wanted: self.arrived(topic) >= wanted,
+                f"{wanted} records of {topic} should arrive",
+                seconds=seconds,
+                logs=lambda topic=topic: "".join(
+                    [f"; there are {self.arrived(topic)}", *(f"\n{twin.name} said:\n{twin.said}" for twin in self._twins)]
+                ),
+            )
+        self.assert_equal(*topics)
+
+    def assert_equal(self, *topics: str) -> None:
+        ours, theirs = self.source.client_properties(), self.target.client_properties()
+        for topic in topics:
+            remote = f"{self.source.name}.{topic}"
+            found = compare(ours, topic, theirs, remote, codecs=True)
+            assert not found.differences, f"{found.differences[0]}\n{tally(ours, topic, theirs, remote)}"
+            assert found.records == self._source_ends.total(topic)
+
+    def close(self) -> None:
+        for feed in self._feeds:
+            feed.close()
+        for twin in self._twins:
+            twin.end()
+        self._ends.close()
+
+
+@pytest.fixture(scope="module")
+def pair(us: Cluster, eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    pair = Pair(us, eu, tmp_path_factory.mktemp("run"))
+    try:
+        yield pair
+    finally:
+        pair.close()
