@@ -19,6 +19,7 @@ demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
 
 test: setup  ## every test, on real Kafka brokers
 	@$(BIN)/python -m twinlog.lab.jars 4.3 3.9
+	@$(BIN)/python -m twinlog.pipeline.archive
 	@$(BIN)/python -m pytest
 
 check: setup  ## format, lint, types, the tree's order, unit tests: under a minute
@@ -29,6 +30,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/python -m pytest -q -m "not broker and not java and not spark"
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
+	@$(BIN)/python -m twinlog.pipeline.archive
 	@$(BIN)/python -m twinlog.lab.bench
 
 clean:  ## remove what the other targets made here (downloads stay in the user's cache folder)

@@ -1,4 +1,4 @@
-"""For those who bring their own Spark: `from twinlog.spark import TwinlogDataSource` (docs/library.md)."""
+"""Twinlog in a Spark of your own: `from twinlog.spark import TwinlogDataSource`; see its module for how to use it."""
 
 from twinlog.pipeline.datasource import TwinlogDataSource
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from twinlog.tracking.journal import Report
 
+_SETTLED_MS = 5000  # every task of an epoch has told of all its partitions by then
 _COUNTERS = ("records", "bytes", "batches", "rebuilt", "lost", "foreign", "duplicates", "skipped", "recoveries")
 
 
@@ -22,6 +23,7 @@ class PartitionStatus:
     until: int | None = None
     error: str = ""
     latency_ms: float = 0.0
+    epoch: int = 0  # the newest in which a task had it
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTERS, 0))  # over all epochs of the run
 
     @property
@@ -39,6 +41,8 @@ class FlowStatus:
         self.latency_p99_ms: float | None = None
         self.epoch = 0
         self.reported_at = 0.0
+        self._epoch_began_ms = 0
+        self._forgotten = dict.fromkeys(_COUNTERS, 0)  # what partitions had carried that are gone by now
         self._before: dict[str, tuple[tuple[int, int, int], dict[str, int]]] = {}
         self._history: deque[tuple[float, int, int]] = deque(maxlen=30)
         self._news: list[dict[str, Any]] = []
@@ -46,7 +50,8 @@ class FlowStatus:
     def add(self, report: Report) -> None:
         if report.run != self.run:
             return
-        self.epoch = max(self.epoch, report.epoch)
+        if report.epoch > self.epoch:
+            self.epoch, self._epoch_began_ms = report.epoch, report.time_ms
         self.reported_at = time.time()
         task = (report.epoch, report.task, report.attempt)
         for name, content in report.partitions.items():
@@ -55,6 +60,8 @@ class FlowStatus:
             else:
                 self.latency_p50_ms = content.get("latency_p50_ms")
                 self.latency_p99_ms = content.get("latency_p99_ms")
+        if report.time_ms - self._epoch_began_ms > _SETTLED_MS:
+            self._forget()
         self.events.extend(report.events)
         self._news += report.events
         self._history.append((report.time_ms / 1000, self.total("records"), self.total("bytes")))
@@ -66,6 +73,7 @@ class FlowStatus:
                 str(content.get("topic")), int(content.get("partition", 0)), str(content.get("remote"))
             )
             self.partitions[name] = status
+        status.epoch = max(status.epoch, task[0])
         status.state = str(content.get("state", ""))
         status.position = int(content.get("position", -1))
         status.end = int(content.get("end", -1))
@@ -80,13 +88,20 @@ class FlowStatus:
             status.counters[key] += counts[key] - base[key]
         self._before[name] = (task, counts)
 
+    def _forget(self) -> None:
+        """Those that no task has any more: their topic was deleted, or is not to be copied now."""
+        for name in [name for name, status in self.partitions.items() if status.epoch < self.epoch]:
+            for key, count in self.partitions.pop(name).counters.items():
+                self._forgotten[key] += count
+            del self._before[name]
+
     def news(self) -> list[dict[str, Any]]:
         """Events since this was last asked."""
         news, self._news = self._news, []
         return news
 
     def total(self, counter: str) -> int:
-        return sum(each.counters[counter] for each in self.partitions.values())
+        return self._forgotten[counter] + sum(each.counters[counter] for each in self.partitions.values())
 
     @property
     def lag(self) -> int:

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +15,14 @@ import pytest
 from confluent_kafka import Producer
 
 from twinlog.config import FlowConfig, load
+from twinlog.errors import KafkaError
 from twinlog.kafka.reading import TopicReader
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import Comparison, compare, tally
+from twinlog.lab.lab import Lab
 from twinlog.lab.process import Process
 from twinlog.lab.waiting import until
+from twinlog.lab.wire import Wire
 from twinlog.model import TopicPartition
 from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.partition import Partition, State
@@ -104,6 +107,8 @@ class Mirror:
             "status.storage.replication.factor": factor,
             "offset-syncs.topic.replication.factor": str(min(3, len(source.brokers))),
         }
+        if alias:  # another flow from the same cluster must not take our offset syncs for its own
+            lines["offset-syncs.topic.location"] = "target"
         lines |= {key.replace("__", "."): value for key, value in settings.items()}
         self.file = folder / f"mm2-{next(_counter)}.properties"
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
@@ -113,11 +118,18 @@ class Mirror:
         """What the product would give to one task that carries all partitions."""
         run = uuid.uuid4().hex
         planner = Planner(self.config, run)
-        try:
-            planner.prepare()
-            plan = planner.plan(1, once=once)
-        finally:
-            planner.close()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                planner.prepare()
+                plan = planner.plan(1, once=once)
+                break
+            except KafkaError:  # as in the product: a cluster that is away comes back
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            finally:
+                planner.close()
         claims = tuple(claim for group in plan.groups for claim in group)
         return Job(
             self.config.flow, self.config, claims, plan.producers, run,
@@ -147,17 +159,28 @@ class Mirror:
 
     def tallied(self, topic: str) -> str:
         """What is wrong, if every record of the topic is unique."""
-        return str(
-            tally(self.source.client_properties(), topic, self.target.client_properties(), self.remote(topic))
-        )
+        return str(tally(self.source.client_properties(), topic, self.target.client_properties(), self.remote(topic)))
 
     def until_equal(self, *topics: str, seconds: float = 60, **how: Any) -> None:
         """Record by record; what differs at the end of the time is told."""
         deadline = time.monotonic() + seconds
         for topic in topics:
+            if seconds:  # to compare costs more than to wait until nothing more arrives
+                self._settled(topic, deadline)
             while (found := self.compared(topic, **how)).differences and time.monotonic() < deadline:
-                time.sleep(0.3)
+                self._settled(topic, deadline)
             assert not found.differences, f"{topic}: {found.records} equal, then {found.differences[0]}"
+
+    def _settled(self, topic: str, deadline: float) -> None:
+        with Wire(self.target.client_properties()) as wire:
+
+            def ends() -> list[int]:
+                return [wire.offsets(self.remote(topic), each)[1] for each in wire.partitions(self.remote(topic))]
+
+            before = None
+            while time.monotonic() < deadline and (before is None or (now := ends()) != before):
+                before = ends() if before is None else now
+                time.sleep(0.3)
 
     def events(self, topic: str) -> list[dict[str, Any]]:
         """What the tasks told of a topic's partitions, as a watcher would read it."""
@@ -193,16 +216,23 @@ class RelayProcess(Process):
 class Writer:
     """Writes records that are all different, at a steady pace, until it is left."""
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: int = 1, rate: float = 2000, **settings: Any) -> None:
-        self._producer = Producer(
-            {**cluster.librdkafka_properties(), "enable.idempotence": True, "linger.ms": 5, **settings}
-        )
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int = 1, rate: float = 2000, transactional: str = "", **how: Any
+    ) -> None:
+        """`transactional` is an id; of its transactions a third is aborted. `how` is librdkafka's."""
+        settings = {"enable.idempotence": True, "linger.ms": 5, **how}
+        if transactional:
+            settings["transactional.id"] = transactional
+        self._producer = Producer({**cluster.librdkafka_properties(), **settings})
         self._topic, self._partitions, self._rate = topic, partitions, rate
+        self._transactional = bool(transactional)
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
         self.written = 0
 
     def __enter__(self) -> Self:
+        if self._transactional:
+            self._producer.init_transactions(30)
         self._thread.start()
         return self
 
@@ -213,7 +243,11 @@ class Writer:
 
     def _write(self) -> None:
         began = time.monotonic()
+        turn = 0
         while not self._leaving.is_set():
+            turn += 1
+            if self._transactional:
+                self._producer.begin_transaction()
             for _ in range(int((time.monotonic() - began) * self._rate) - self.written):
                 number = self.written
                 self._producer.produce(
@@ -223,6 +257,18 @@ class Writer:
                 self.written += 1
                 self._producer.poll(0)
             self._producer.poll(0.02)
+            if self._transactional:
+                self._producer.flush(30)
+                if turn % 3:
+                    self._producer.commit_transaction(30)
+                else:
+                    self._producer.abort_transaction(30)
+
+
+@pytest.fixture(scope="session")
+def trio(lab: Lab) -> Cluster:
+    """Three brokers, which are the source of some flows and the target of others. Tests may kill one, not keep it dead."""
+    return lab.cluster("trio", brokers=3, settings={"min.insync.replicas": "2"})
 
 
 MakeMirror = Callable[..., Mirror]
@@ -250,8 +296,3 @@ def mirror(tmp_path: Path) -> Iterator[MakeMirror]:
 @pytest.fixture
 def writer() -> MakeWriter:
     return Writer
-
-
-@pytest.fixture
-def claims() -> Callable[[Sequence[Claim]], dict[TopicPartition, Claim]]:
-    return lambda listed: {claim.place: claim for claim in listed}

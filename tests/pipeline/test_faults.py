@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 
+from twinlog.lab import batches
+from twinlog.lab.batches import Record
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.proxy import Proxy
+from twinlog.lab.wire import Wire
 
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 3
-# Batches of many sizes, compressed and not, so that both lanes and merging are on the way.
-KINDS: list[dict[str, Any]] = [{"linger.ms": 0}, {"linger.ms": 50}, {"compression.type": "lz4", "linger.ms": 20}]
+# Batches of many sizes, compressed and not, so that both lanes and merging are on the way; and gaps in the offsets.
+KINDS: list[dict[str, Any]] = [
+    {"linger.ms": 0},
+    {"linger.ms": 50},
+    {"compression.type": "lz4", "linger.ms": 20},
+    {"transactional": "faults"},
+]
 
 
 def test_a_relay_that_is_killed_again_and_again_repeats_nothing(
@@ -23,8 +31,8 @@ def test_a_relay_that_is_killed_again_and_again_repeats_nothing(
         us.create_topic(f"{topic}-{number}", PARTITIONS)
     flow = mirror(us, eu, f"{topic}-.*")
     dice = random.Random(4)
-    writers = [writer(us, f"{topic}-{number}", PARTITIONS, **kind) for number, kind in enumerate(KINDS)]
-    with writers[0], writers[1], writers[2]:
+    writers = [writer(us, f"{topic}-{number}", PARTITIONS, rate=700, **kind) for number, kind in enumerate(KINDS)]
+    with writers[0], writers[1], writers[2], writers[3]:
         for _ in range(6):
             relay = flow.process().start()
             relay.wait_until_relaying()
@@ -65,8 +73,8 @@ def test_two_relays_of_the_same_partitions_write_each_record_once(
     for name in topics:
         us.create_topic(name, PARTITIONS)
     flow = mirror(us, eu, f"{topic}-.*")
-    writers = [writer(us, f"{topic}-{number}", PARTITIONS, **kind) for number, kind in enumerate(KINDS)]
-    with writers[0], writers[1], writers[2], flow.start() as first:
+    writers = [writer(us, f"{topic}-{number}", PARTITIONS, rate=700, **kind) for number, kind in enumerate(KINDS)]
+    with writers[0], writers[1], writers[2], writers[3], flow.start() as first:
         first.until_running()
         with flow.start() as second:
             second.until_running()
@@ -83,8 +91,8 @@ def test_a_network_that_fails_in_every_way_loses_nothing(
         flow = mirror(
             us, eu, topic,
             us__bootstrap__servers=near.bootstrap, eu__bootstrap__servers=far.bootstrap,
-            us__consumer__request__timeout__ms="2000", us__consumer__default__api__timeout__ms="2000",
-            eu__producer__request__timeout__ms="2000", eu__producer__delivery__timeout__ms="5000",
+            us__consumer__request__timeout__ms="1000", us__consumer__default__api__timeout__ms="1000",
+            eu__producer__request__timeout__ms="1000", eu__producer__delivery__timeout__ms="5000",
         )  # fmt: skip
         with flow.start() as running, writer(us, topic, PARTITIONS):
             running.until_running()
@@ -97,11 +105,11 @@ def test_a_network_that_fails_in_every_way_loses_nothing(
                 network.cut()
                 time.sleep(0.5)
                 network.stall()
-                time.sleep(3.5)  # longer than anyone waits for an answer
+                time.sleep(1.9)  # longer than anyone waits for an answer
                 network.resume()
                 time.sleep(0.5)
                 network.black_hole()  # the target stores what it is sent, and nobody hears of it
-                time.sleep(3.5)
+                time.sleep(1.9)
                 network.resume()
                 time.sleep(0.5)
                 network.refuse()
@@ -113,3 +121,62 @@ def test_a_network_that_fails_in_every_way_loses_nothing(
         with flow.start() as running:
             flow.until_equal(topic)
             running.until(lambda: not any(p.error for p in running.relay.partitions), "errors gone")
+
+
+def test_brokers_that_die_move_and_sleep_on_either_side_lose_nothing(
+    us: Cluster, eu: Cluster, trio: Cluster, topic: str, mirror: Any, writer: Any
+) -> None:
+    trio.create_topic(topic, PARTITIONS)
+    us.create_topic(topic, PARTITIONS)
+    out, home = mirror(trio, eu, topic), mirror(us, trio, topic)
+    remote = home.remote(topic)
+    relays = [flow.process().start() for flow in (out, home)]
+    with writer(trio, topic, PARTITIONS, rate=500), writer(us, topic, PARTITIONS, rate=500):
+        for relay in relays:
+            relay.wait_until_relaying()
+        for partition in range(2):
+            for name in (topic, remote):
+                trio.move_leader(name, partition, to=(trio.leader(name, partition) + 1) % 3)
+        trio.brokers[0].kill()
+        time.sleep(2)
+        trio.brokers[0].start()
+        time.sleep(1)
+        # The next one dies with whoever was talking to it, and their successors begin without it.
+        for relay in relays:
+            relay.kill()
+        trio.brokers[1].kill()
+        relays = [flow.process().start() for flow in (out, home)]
+        time.sleep(2)
+        trio.brokers[1].start()
+        trio.brokers[2].pause()
+        time.sleep(6)  # long enough for the others to go on without it
+        trio.brokers[2].resume()
+        time.sleep(1)
+    out.until_equal(topic)
+    home.until_equal(topic)
+
+
+def test_quotas_are_obeyed(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
+    """Kafka says how long to be silent; whoever is not silent is muted, and everyone on his connection with him."""
+    us.create_topic(topic, PARTITIONS)
+    flow = mirror(us, eu, topic)
+    client = f"twinlog-{flow.config.flow}-0"
+    for cluster, quota in ((us, "consumer_byte_rate=110000"), (eu, "producer_byte_rate=90000")):
+        cluster.tool("configs", "--alter", "--add-config", quota, "--entity-type", "clients", "--entity-name", client)
+    noise = random.Random(1)
+    with Wire(us.client_properties()) as wire:
+        for number in range(30):
+            records = [Record(_now(), b"%d" % number, noise.randbytes(4000)) for _ in range(10)]
+            wire.produce(topic, number % PARTITIONS, batches.encode(records))
+    began = time.monotonic()
+    with flow.start() as running:
+        flow.until_equal(topic)
+        took = time.monotonic() - began
+        assert running.relay.outlet.throttled_ms > 0
+        assert running.relay.intake.throttled_ms > 0
+        assert all(p.counters.recoveries == 0 for p in running.relay.partitions), str(running)
+    assert took > 2, "1.2 MB at 100 KB/s, where ten seconds' worth is credit"
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -7,19 +7,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from twinlog.config.properties import properties_text
-from twinlog.lab import usage
+from twinlog.lab import batches, usage
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import compare, tally
 from twinlog.lab.ends import Ends
 from twinlog.lab.peer import mirror_properties
+from twinlog.lab.process import guardian
 from twinlog.lab.waiting import until
+from twinlog.lab.wire import Wire
 
 TWINLOG = Path(sys.executable).with_name("twinlog")
 
@@ -46,6 +48,7 @@ class Twin:
                 env={**os.environ, "TMPDIR": str(self.scratch)},
                 start_new_session=True,
             )
+        guardian.hold_process(self.process.pid)  # it must not outlive a test session that is killed
 
     @property
     def said(self) -> str:
@@ -81,11 +84,15 @@ class Twin:
         return [pid for pid in workers if ports & _peers(pid)]
 
     def wait(self, seconds: float = 30) -> int:
-        """The exit code."""
+        """The exit code. Whatever happened, nothing of our insides was shown."""
         try:
-            return self.process.wait(seconds)
+            code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             pytest.fail(f"{self.name} still runs after {seconds} s; it said:\n{self.said}")
+        said = self.said + self._out.read_text()
+        assert not [word for word in INSIDES if word in said], said
+        assert not self._out.read_text()
+        return code
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
         until(
@@ -126,6 +133,7 @@ class Twin:
             self.family()
             self.process.kill()
         self.process.wait()
+        guardian.drop_process(self.process.pid)
         for pid in self._relatives:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if _alive(pid):
@@ -164,8 +172,11 @@ def _peers(pid: int) -> set[int]:
 class Feed:
     """Records that count, into every partition of its topics, at a steady pace, until it is paused or stopped."""
 
-    def __init__(self, cluster: Cluster, *topics: str, per_second: int = 1000) -> None:
+    def __init__(
+        self, cluster: Cluster, *topics: str, per_second: int = 1000, partition: int = -1, size: int = 100
+    ) -> None:
         self.topics = list(topics)
+        self._partition, self._size = partition, size
         self.count = 0
         self._pause = 20 / per_second
         self._producer = Producer({**cluster.librdkafka_properties(), "linger.ms": 5, "acks": "all"})
@@ -184,7 +195,8 @@ class Feed:
                 continue
             for topic in self.topics:
                 for _ in range(20):
-                    self._producer.produce(topic, key=f"{self.count}", value=f"value {self.count} " * 8)
+                    value = f"value {self.count} ".ljust(self._size, "*")
+                    self._producer.produce(topic, key=f"{self.count}", value=value, partition=self._partition)
                     self.count += 1
             self._producer.poll(0)
             time.sleep(self._pause)
@@ -200,9 +212,10 @@ class Feed:
         self._flushed.wait(30)
 
     def close(self) -> None:
-        self._stop = True
-        self._thread.join()
-        del self._producer  # or librdkafka complains when the brokers go
+        if not self._stop:
+            self._stop = True
+            self._thread.join()
+            del self._producer  # or librdkafka complains when the brokers go
 
 
 class Pair:
@@ -220,6 +233,8 @@ class Pair:
         """A dedicated-mode file for source -> target, and for the way back if wanted."""
         flows = [(self.source, self.target), *([(self.target, self.source)] if back else [])]
         path = self.folder / f"{name}.properties"
+        # Heartbeats that a real MM2 has left behind are no part of these stories.
+        settings = {"heartbeats.replication.enabled": "false", **settings}
         path.write_text(properties_text(mirror_properties([self.source, self.target], flows, settings)))
         return path
 
@@ -228,10 +243,16 @@ class Pair:
         self._twins.append(twin)
         return twin
 
-    def feed(self, *topics: str, per_second: int = 1000) -> Feed:
-        feed = Feed(self.source, *topics, per_second=per_second)
+    def feed(self, *topics: str, cluster: Cluster | None = None, **manner: int) -> Feed:
+        """Paused; into the source, if no cluster is named."""
+        feed = Feed(cluster or self.source, *topics, **manner)
         self._feeds.append(feed)
         return feed
+
+    def put(self, topic: str, partition: int, value: bytes) -> None:
+        """One record, by itself, onto the source."""
+        with Wire(self.source.client_properties()) as wire:
+            wire.produce(topic, partition, batches.encode([batches.Record(int(time.time() * 1000), None, value, ())]))
 
     def arrived(self, topic: str) -> int:
         return self._target_ends.total(f"{self.source.name}.{topic}")
@@ -249,16 +270,18 @@ class Pair:
 
     def wait_until_equal(self, *topics: str, seconds: float = 60) -> None:
         """Until each remote topic holds as many records as its source; then they must be the same ones."""
-        for topic in topics:
-            wanted = self._source_ends.total(topic)
-            until(
-                lambda topic=topic, wanted=wanted: self.arrived(topic) >= wanted,
-                f"{wanted} records of {topic} should arrive",
-                seconds=seconds,
-                logs=lambda topic=topic: "".join(
-                    [f"; there are {self.arrived(topic)}", *(f"\n{twin.name} said:\n{twin.said}" for twin in self._twins)]
-                ),
-            )
+        wanted = {topic: self._source_ends.total(topic) for topic in topics}
+
+        def found() -> str:
+            there = {topic: self.arrived(topic) for topic in topics}
+            return "".join([f"; there are {there}", *(f"\n{twin.name} said:\n{twin.said}" for twin in self._twins)])
+
+        until(
+            lambda: all(self.arrived(topic) >= count for topic, count in wanted.items()),
+            f"{wanted} records should arrive",
+            seconds=seconds,
+            logs=found,
+        )
         self.assert_equal(*topics)
 
     def assert_equal(self, *topics: str) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from tests.runtime.conftest import Feed, Pair, Twin
+
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.waiting import until
 
@@ -31,7 +31,7 @@ class Stage:
 
     def start(self) -> Twin:
         self.twin = self.pair.run(self.file)
-        self.twin.wait_for("relaying 1 topic", seconds=120)
+        self.twin.wait_for("us->eu: relaying", seconds=120)
         self.pair.wait_for_more(self.twin, TOPIC, seconds=120)
         return self.twin
 
@@ -47,7 +47,7 @@ def stage(pair: Pair, us: Cluster) -> Iterator[Stage]:
     us.create_topic(TOPIC, 6)
     feed = pair.feed(TOPIC, per_second=2000)
     feed.flow()
-    stage = Stage(pair, pair.file({"topics": TOPIC, "tasks.max": "2"}), feed)
+    stage = Stage(pair, pair.file({"topics": TOPIC, "tasks.max": "2", "twinlog.epoch.seconds": "10"}), feed)
     yield stage
     if stage.twin is not None and stage.twin.running:
         assert stage.twin.terminate() == 0, stage.twin.said
@@ -81,7 +81,9 @@ def test_a_worker_sleeps(stage: Stage, twin: Twin, eu: Cluster) -> None:
 
 def test_the_reader_is_killed(stage: Stage, twin: Twin) -> None:
     os.kill(twin.reader, signal.SIGKILL)
-    stage.pair.wait_for_more(twin, TOPIC, records=4000)
+    # It is not needed while an epoch lasts; then the query ends, and is started again.
+    twin.wait_for("us->eu: the query ended (a Python process of Spark's is gone); it starts again in 1 s")
+    stage.pair.wait_for_more(twin, TOPIC)
     stage.settle()
 
 
@@ -96,8 +98,15 @@ def test_everything_sleeps_for_half_a_minute(stage: Stage, twin: Twin) -> None:
     stage.settle()
 
 
-def test_a_second_run_of_the_same_flow_takes_over(stage: Stage, twin: Twin) -> None:
+def test_a_second_run_of_the_same_flow_takes_over(stage: Stage, twin: Twin, eu: Cluster) -> None:
+    # The first sleeps with records in its hands, and will wake up later, when the second has long gone on. And without
+    # its reader it has to start its query anew then: that must not make it the newer of the two.
+    workers = twin.workers(eu)
+    for pid in (*workers, twin.reader):
+        os.kill(pid, signal.SIGSTOP if pid in workers else signal.SIGKILL)
     second = stage.start()
+    for pid in workers:
+        os.kill(pid, signal.SIGCONT)
     assert twin.wait(30) == 1
     assert twin.lines[-1] == "twinlog: another run of us->eu has begun: this one ends; run each flow in one place"
     assert not twin.left_over()
@@ -108,7 +117,9 @@ def test_a_second_run_of_the_same_flow_takes_over(stage: Stage, twin: Twin) -> N
 def test_the_jvm_is_killed(stage: Stage, twin: Twin) -> None:
     os.kill(twin.jvm, signal.SIGKILL)
     assert twin.wait(20) == 1
-    assert twin.lines[-1] == "twinlog: Spark's Java process is gone; nothing is lost: start again to go on"
+    line, _, logs = twin.lines[-1].partition("; what it said is in ")
+    assert line == "twinlog: Spark's Java process is gone; nothing is lost: start again to go on"
+    assert (Path(logs) / "spark.log").is_file()
     assert not twin.left_over()
     stage.start()
     stage.settle()

@@ -30,6 +30,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 READ_COMMITTED: Final = 1
 NO_ID: Final = uuid.UUID(int=0)
+_HELLO: Final = 5.0  # seconds for a connection, and for its first answer: longer than any network that is alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,16 @@ class Metadata:
 class Channel:
     """One blocking connection, with what its broker can do."""
 
-    def __init__(self, sock: socket.socket, client_id: str) -> None:
+    def __init__(self, sock: socket.socket, client_id: str, timeout: float = _HELLO) -> None:
         self.sock = sock
         self._client_id = client_id
         self._correlation = itertools.count(1)
         self.versions: dict[int, tuple[int, int]] = {}
-        answer = self.ask(ApiVersionsRequest(version=0), 10)
+        answer = self.ask(ApiVersionsRequest(version=0), timeout)
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def close(self) -> None:
+        self.sock.close()
 
     def ask(self, request: Any, timeout: float) -> Any:
         kind = type(request)
@@ -121,12 +125,14 @@ class Client:
         self.timeout = min(config["request.timeout.ms"] / 1000, 15.0)
 
     def close(self) -> None:
-        for channel in self._channels.values():
-            channel.sock.close()
+        for channel in list(self._channels.values()):
+            channel.close()
         self._channels.clear()
 
     def ask(self, request: Any, node: int | None = None, timeout: float | None = None) -> Any:
-        """`node` None: any broker will do."""
+        """`node` None: any broker will do, best one that answered before."""
+        if node is None and None not in self._channels and self._channels:
+            node = next(reversed(self._channels))
         channel = self._channel(node)
         try:
             return channel.ask(request, timeout or self.timeout)
@@ -147,7 +153,7 @@ class Client:
     def _drop(self, node: int | None) -> None:
         channel = self._channels.pop(node, None)
         if channel is not None:
-            channel.sock.close()
+            channel.close()
 
     def _name(self, node: int | None) -> str:
         host, port = self._known.get(node, ("?", 0)) if node is not None else addresses(self.config)[0]
@@ -164,9 +170,9 @@ class Client:
         reasons = []
         for host, port in places:
             try:
-                sock = dial(self.config, host, port, min(self.timeout, 5.0))
+                sock = dial(self.config, host, port, min(self.timeout, _HELLO))
                 try:
-                    channel = Channel(sock, self._client_id)
+                    channel = Channel(sock, self._client_id, min(self.timeout, _HELLO))
                 except (OSError, ProtocolError) as error:
                     sock.close()
                     reasons.append(f"{host}:{port}: {error}")
@@ -293,7 +299,7 @@ class Client:
         frame = b"".join([_SIZE.pack(sum(len(part) for part in parts)), *parts])
         try:
             answer = produce.decode(memoryview(channel.exchange(frame, self.timeout)))
-        except OSError as error:
+        except (OSError, ProtocolError) as error:  # after either, what comes next on this connection cannot be trusted
             self._drop(node)
             self._leaders.pop(place, None)
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {error}") from error

@@ -92,7 +92,7 @@ class Connection:
         """`parts` together are one frame without its size. Sends what the socket takes now, keeps the rest."""
         self.waiting.append(token)
         self._out.append(memoryview(_SIZE.pack(sum(len(part) for part in parts))))
-        self._out.extend(memoryview(part) for part in parts)
+        self._out.extend(memoryview(part) for part in parts if part)  # an empty one would never be sent
         self.flush()
 
     @property

@@ -144,7 +144,7 @@ class Session:
     def decode(self, frame: memoryview) -> Answer:
         try:
             return self._decode(frame)
-        except (struct.error, IndexError, KeyError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError, KeyError, ValueError) as error:
             raise ProtocolError(f"an answer to Fetch that makes no sense: {error!r}") from error
 
     def _decode(self, frame: memoryview) -> Answer:

@@ -85,9 +85,7 @@ class Running:
 
 
 @contextmanager
-def running(
-    lab: Lab, contender: Contender, us: Cluster, eu: Cluster, *, alias: str, topics: str
-) -> Iterator[Running]:
+def running(lab: Lab, contender: Contender, us: Cluster, eu: Cluster, *, alias: str, topics: str) -> Iterator[Running]:
     """Started, and stopped in good order at the end; killed if something else went wrong."""
     wanted = properties(contender, us, eu, alias, topics)
     program: MirrorMaker | TwinlogRun

@@ -16,8 +16,8 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import compare
 from twinlog.lab.ends import Ends
 from twinlog.lab.lab import Lab
-from twinlog.lab.progress import Progress
 from twinlog.lab.process import temporary_folder
+from twinlog.lab.progress import Progress
 from twinlog.lab.traffic import access_log
 from twinlog.lab.usage import Meter
 
@@ -91,9 +91,7 @@ def _pages(file: Path, size: int) -> Path:
     return file
 
 
-def copy(
-    lab: Lab, us: Cluster, eu: Cluster, load: Load, contender: Contender, records: int, *, verify: bool
-) -> Copied:
+def copy(lab: Lab, us: Cluster, eu: Cluster, load: Load, contender: Contender, records: int, *, verify: bool) -> Copied:
     alias = f"{contender.key}-{load.key}"
     remote = f"{alias}.{topic_of(load)}"
     started = time.monotonic()

@@ -18,8 +18,8 @@ INTERRUPTED = 130
 class Interrupts:
     """What Ctrl-C means now.
 
-    While things are imported there is nothing to clean up: out at once. Between `soft` and `hard`, the first Ctrl-C only
-    sets `asked`. Any other ends the program; while it cleans up it is not disturbed again.
+    While things are imported there is nothing to clean up: out at once. Between `soft` and `hard`, the first Ctrl-C
+    only sets `asked`. Any other ends the program; while it cleans up it is not disturbed again.
     """
 
     def __init__(self) -> None:

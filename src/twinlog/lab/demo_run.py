@@ -15,9 +15,7 @@ STOP_SECONDS = 30.0  # more than it may take; then it is killed, and that is an 
 class TwinlogRun:
     """`scratch` is where it may keep what it needs while it runs: in a lab's folder, which is swept after kill -9."""
 
-    def __init__(
-        self, properties: Mapping[str, str], folder: Path, scratch: Path, name: str = "twinlog run"
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], folder: Path, scratch: Path, name: str = "twinlog run") -> None:
         for each in (folder, scratch):
             each.mkdir(parents=True, exist_ok=True)
         self._scratch = scratch
@@ -47,8 +45,10 @@ class TwinlogRun:
         began = time.monotonic()
         self.process.stop(STOP_SECONDS)
         if self.process.exit_code:
-            raise LabError(f"{self.process.name} did not end well: exit code {self.process.exit_code}, after SIGTERM"
-                           f"{self.process.quote()}")
+            raise LabError(
+                f"{self.process.name} did not end well: exit code {self.process.exit_code}, after SIGTERM"
+                f"{self.process.quote()}"
+            )
         return time.monotonic() - began
 
     def kill(self) -> None:

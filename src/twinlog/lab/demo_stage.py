@@ -1,4 +1,4 @@
-"""The demo's play: two clusters, traffic, `twinlog run`, a topic that joins, one that grows, and the proof at the end."""
+"""The demo's play: two clusters, traffic, `twinlog run`, a topic that joins, one that grows, and the proof."""
 
 import itertools
 import threading

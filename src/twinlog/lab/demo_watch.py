@@ -1,4 +1,4 @@
-"""Follows a run of Twinlog from outside: the reports that its tasks write into the journal on the target, and its log."""
+"""Follows a run of Twinlog from outside: by the reports that its tasks write into the journal, and by its log."""
 
 import statistics
 import time
@@ -138,10 +138,9 @@ class Watcher:
         (then, before), (now, after) = self._history[0], self._history[-1]
         seconds = max(now - then, 0.001)
         rates = [
-            max(b - a, 0) / seconds
-            for a, b in zip(before.get(topic, (0, 0)), after.get(topic, (0, 0)), strict=True)
+            max(b - a, 0) / seconds for a, b in zip(before.get(topic, (0, 0)), after.get(topic, (0, 0)), strict=True)
         ]
-        busy = [p.latency_ms for p in partitions if p.counters["records"]]
+        busy = [p.latency_ms for p in partitions if p.latency_ms > 0]  # a new epoch begins with none
         return Row(
             topic,
             _state(partitions),

@@ -57,14 +57,16 @@ def _stat(pid: int) -> list[str]:
 class Meter:
     """What a process tree takes, looked at about once a second from a thread of its own.
 
-    CPU is counted from `begin` (or from the start) to the last look; the most memory is that of the whole time.
+    CPU is counted from `begin` (or from the start); the most memory is that of the whole time.
     """
 
     def __init__(self, pid: int, every: float = 1.0) -> None:
         self._pid, self._every = pid, every
         self._closing = threading.Event()
-        self._cpu_before = cpu_seconds(pid)
-        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._own: dict[tuple[int, str], int] = {}  # process and when it was born -> its ticks
+        self._ticks = 0
+        self._began, self._before = time.monotonic(), 0
         self.pss = self.peak = 0
         self._thread = threading.Thread(target=self._look, name="meter", daemon=True)
         self._thread.start()
@@ -78,16 +80,31 @@ class Meter:
 
     def begin(self) -> None:
         """CPU is counted from now."""
-        self._began, self._cpu_before = time.monotonic(), cpu_seconds(self._pid)
+        self._began, self._before = time.monotonic(), self._count()
 
     def spent(self) -> tuple[float, float | None]:
         """Seconds and CPU seconds since `begin`."""
-        now = cpu_seconds(self._pid)
+        ticks = self._count()
         seconds = max(time.monotonic() - self._began, 0.001)
-        return seconds, None if now is None or self._cpu_before is None else now - self._cpu_before
+        return seconds, (ticks - self._before) / _TICKS if _PROC.is_dir() else None
+
+    def _count(self) -> int:
+        """Ticks of the tree, with those of processes that are gone.
+
+        What a child has used goes to its parent's account when it is waited for, but Spark lets its Python processes go
+        without: theirs is remembered from the last look. A child too short-lived to be seen is only in its parent's.
+        """
+        with self._lock:
+            family = [(each, stat) for each in tree(self._pid) if (stat := _stat(each))]
+            for each, stat in family:
+                self._own[each, stat[19]] = sum(map(int, stat[11:13]))
+            inherited = sum(sum(map(int, stat[11:15])) for _, stat in family)
+            self._ticks = max(self._ticks, sum(self._own.values()), inherited)
+            return self._ticks
 
     def _look(self) -> None:
         while not self._closing.wait(self._every):
+            self._count()
             # A tree that ends while it is looked at has no size.
             self.pss = pss_bytes(self._pid) or self.pss
             self.peak = max(self.peak, self.pss)

@@ -28,6 +28,7 @@ def write() -> Path | None:
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.is_file():
+            sys.stderr.write("set-up: an archive of Spark's classes (half a minute, once per machine)\n")
             partial = archive.with_suffix(f".{os.getpid()}")
             try:
                 _run(f"-XX:ArchiveClassesAtExit={partial}")
@@ -52,4 +53,4 @@ def _run(flag: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if write() else 1)
+    write()

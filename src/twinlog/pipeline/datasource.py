@@ -1,16 +1,19 @@
 """The PySpark data source: `format("twinlog")`. Its rows are claims, its sink relays what they claim.
 
+    from twinlog.spark import TwinlogDataSource
+
     spark.dataSource.register(TwinlogDataSource)
     claims = spark.readStream.format("twinlog").option("config", "mm2.properties").option("flow", "us->eu").load()
     claims.writeStream.format("twinlog").option("config", "mm2.properties").option("flow", "us->eu")...start()
 
-Options: `config` (a path, or a JSON list of paths), `flow`, `secrets`; and `tasks` and `run`, which
-`twinlog run` sets. With `trigger(availableNow=True)` the query copies what is there and ends.
+Options: `config` (a path, or a JSON list of paths), `flow`, `secrets`; and `tasks`, `run` and `epoch` (the number of
+the first), which `twinlog run` sets. With `trigger(availableNow=True)` the query copies what is there and ends.
 
 Who lives where: the reader in one process beside the driver, for as long as the query; `read` and `write` in workers,
 which get a pickled copy; so nothing here opens a connection before it is used.
 """
 
+import contextlib
 import gc
 import json
 import threading
@@ -35,7 +38,8 @@ from pyspark.sql.types import StructType
 
 from twinlog.config import load
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import ConfigError, KafkaError, RelayError, TwinlogError
+from twinlog.errors import ConfigError, KafkaError, RefusedError, RelayError, TwinlogError
+from twinlog.kafka import codes
 from twinlog.pipeline.ear import Ear
 from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.planner import Planner
@@ -44,7 +48,11 @@ from twinlog.pipeline.relay import Relay
 from twinlog.tracking.journal import Command
 
 SCHEMA: Final = "flow STRING, run STRING, epoch BIGINT, task INT, topic STRING, partition INT, claim STRING, job STRING"
+SUPERSEDED: Final = "another run of"  # an error crosses Spark as text: by this the supervisor knows it
 _TRY_AGAIN: Final = 1.0
+# Answers to the making of a topic that only the operator can change: no right to, wrong name, partitions, replication
+# factor or configs, against the cluster's policy.
+_FINAL: Final = codes.DENIED | {17, 37, 38, 40, 44}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class Options:
     tasks: int
     epoch_seconds: float
     refresh_seconds: float
+    first_epoch: int = 0
 
 
 def read_options(options: dict[str, str]) -> Options:
@@ -64,10 +73,11 @@ def read_options(options: dict[str, str]) -> Options:
     paths = json.loads(text) if text.startswith("[") else [text]
     config = load(paths, Path(options["secrets"]) if "secrets" in options else None)
     wanted = options.get("flow", "").replace(" ", "")
-    flows = [f for f in config.flows if f.replicates and wanted in ("", str(f.flow), str(f))]
+    known = [f for f in config.flows if f.replicates]
+    flows = [f for f in known if str(f).replace(" ", "") == wanted] if wanted else known
     if len(flows) != 1:
-        known = ", ".join(str(f) for f in config.flows if f.replicates) or "none"
-        raise ConfigError(f'option("flow", "{wanted}") must name one of the flows that replicate: {known}')
+        names = ", ".join(map(str, known)) or "none"
+        raise ConfigError(f'option("flow", "{wanted}") must name one of the flows that replicate: {names}')
     settings = flows[0].source.settings if flows[0].source else None
     assert settings is not None
     assert flows[0].source is not None
@@ -80,6 +90,7 @@ def read_options(options: dict[str, str]) -> Options:
         int(options.get("tasks") or tasks),
         float(settings.twinlog_epoch_seconds),
         float(refresh) if settings.refresh_topics_enabled else float("inf"),
+        int(options.get("epoch") or 0),
     )
 
 
@@ -123,13 +134,14 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: Planner | None = None
         self._claims: list[Claim] | None = None
         self._once = False
+        self._last: dict[str, int] | None = None
         self._watch: Watch | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None, "_watch": None, "_claims": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"epoch": 0, "once": 0}
+        return {"epoch": self._options.first_epoch, "once": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
@@ -140,7 +152,9 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002
         """Waits until there is something to relay."""
         if self._once:
-            return start if start["once"] else {"epoch": start["epoch"] + 1, "once": 1}
+            # One epoch for each query, also where a checkpoint holds those of earlier ones.
+            self._last = self._last or {"epoch": start["epoch"] + 1, "once": 1}
+            return self._last
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -189,7 +203,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def look(planner: Planner) -> list[Claim]:
             if planner.superseded():
                 raise RelayError(
-                    f"another run of {self._options.config.flow} has begun: this one ends; run each flow in one place"
+                    f"{SUPERSEDED} {self._options.config.flow} has begun: this one ends; run each flow in one place"
                 )
             while planner.stopped:  # whoever said so ends the query; a new epoch would only be in the way
                 time.sleep(1)
@@ -200,25 +214,43 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _patiently(self, ask: Any) -> Any:
         """A cluster that is away comes back; an error that reaches Spark ends the query."""
+        said = ""
         while True:
             try:
-                if self._planner is None:
-                    planner = Planner(self._options.config, self._options.run)
-                    planner.prepare()
-                    self._planner = planner
-                answer = ask(self._planner)
+                planner = self._planner or self._prepared()
+                self._planner = planner
+                answer = ask(planner)
             except KafkaError as error:
-                print(f"twinlog: {self._options.config.flow}: {error}", flush=True)  # noqa: T201  # Spark's log
+                if str(error) != said:
+                    said = str(error)
+                    self._complain(said)
                 time.sleep(_TRY_AGAIN)
             else:
                 self._tell_warnings()
                 return answer
 
+    def _prepared(self) -> Planner:
+        planner = Planner(self._options.config, self._options.run)
+        try:
+            planner.prepare()
+        except RefusedError as error:
+            if error.code in _FINAL:
+                raise RelayError(str(error)) from error
+            raise
+        return planner
+
+    def _complain(self, text: str) -> None:
+        """To whoever can hear: through the journal, if the target answers, and in Spark's log."""
+        print(f"twinlog: {self._options.config.flow}: {text}", flush=True)  # noqa: T201
+        if self._planner is not None:
+            with contextlib.suppress(KafkaError):
+                self._planner.tell([{"time": int(time.time() * 1000), "kind": "waiting", "text": text}])
+
     def _tell_warnings(self) -> None:
         assert self._planner is not None
         if self._planner.warnings:
             events = [
-                {"time": int(time.time() * 1000), "kind": "warning", "text": text} for text in self._planner.warnings
+                {"time": int(time.time() * 1000), "kind": "left out", "text": text} for text in self._planner.warnings
             ]
             self._planner.warnings.clear()
             self._planner.tell(events)
@@ -304,6 +336,8 @@ def relay(job: Job) -> str:
     task = Relay(job)
 
     def hear(command: Command) -> None:
+        if command.flow != str(job.config):
+            return
         if command.run != job.run and command.verb == "run":
             task.end("superseded")
         elif command.run == job.run and (command.verb == "stop" or command.epoch == job.epoch):

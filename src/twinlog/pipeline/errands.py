@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twinlog.errors import TwinlogError
+from twinlog.kafka.client import Channel
 
 
 class Errands:
@@ -19,6 +20,7 @@ class Errands:
         self._done: queue.SimpleQueue[tuple[Callable[[Any, Exception | None], None], Any, Exception | None]]
         self._done = queue.SimpleQueue()
         self._bell, self._ringer = socket.socketpair()
+        self._closed = False
         self._bell.settimeout(0)
         self._ringer.settimeout(0)
         self._threads = [threading.Thread(target=self._work, name="errands", daemon=True) for _ in range(threads)]
@@ -51,6 +53,15 @@ class Errands:
             self._todo.put(None)
         self._bell.close()
         self._ringer.close()
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
+        """What came back too late: a connection that nobody wants any more must not stay open."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if isinstance(result := self._done.get_nowait()[1], Channel):
+                    result.close()
 
     def _work(self) -> None:
         while (errand := self._todo.get()) is not None:
@@ -63,3 +74,5 @@ class Errands:
                 self._done.put((done, None, error))
             with contextlib.suppress(OSError):
                 self.ring()
+            if self._closed:
+                self._drop()

@@ -183,8 +183,8 @@ class Intake(Links[SourceLink]):
         if part.error or part.diverging is not None:
             self._handler.source_error(partition, part.error, part)
             return
-        if partition.error:
-            partition.error = ""
+        if partition.error and partition.blame != "target":
+            partition.error = partition.blame = ""
             partition.changed = True
         if part.high_watermark != partition.high_watermark:
             partition.high_watermark = part.high_watermark

@@ -55,7 +55,6 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
     wanted = position = partition.fetched
     runs: list[_Run] = []
     run: _Run | None = None
-    dropped_last = False
     aborted = sorted(part.aborted, key=lambda pair: pair[1]) if rules.read_committed else []
     active: set[int] = set()
     forced = partition.largest or partition.alone_until >= wanted or partition.skip
@@ -76,7 +75,6 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
                 if run is None or not run.open:
                     runs.append(run := _Run(opened=True))
                 run.views.append(view)
-                dropped_last = False
             continue
         if len(view) < header_size:
             raise RelayError(f"the source's log is damaged: a batch of {length} bytes at offset {base}")
@@ -86,17 +84,19 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
         if last < wanted:
             continue
         if check and not b.intact(view, header[4]):
+            if position != wanted:
+                break  # what stands before it is whole, and the next answer begins with it
             raise RelayError(f"the source's log is damaged: the checksum of the batch at offset {base} does not fit")
-        partition.last_epoch = header[2]
+        if header[2] != partition.last_epoch:
+            partition.last_epoch = header[2]
+            partition.epochs.append((header[2], base))
         position = last + 1
         while aborted and aborted[0][1] <= last:
             active.add(aborted.pop(0)[0])
         if attributes & b.CONTROL:
             active.discard(producer)
-            dropped_last = True
             continue
         if not count or (attributes & b.TRANSACTIONAL and producer in active):
-            dropped_last = True
             continue
         opened = bool(
             count != header[6] + 1
@@ -111,7 +111,6 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
         total += len(view)
         copied += 1
         counted += count
-        dropped_last = False
     tiny = copied >= MERGE_FROM and total < copied * MERGE_BELOW and counted < copied * MERGE_RECORDS
     pieces: list[Piece] = []
     for each in runs:
@@ -125,14 +124,14 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
                 for view, header in zip(each.views, each.headers, strict=True)
             ]
     partition.fetched = position
-    if dropped_last or (runs and not pieces):
+    if position != wanted and not (pieces and pieces[-1].next == position):
         _move(partition, pieces, position)
     return pieces
 
 
 def _move(partition: Partition, pieces: list[Piece], position: int) -> None:
     """Nothing was to be copied up to `position`: whoever is the last before it stands for that, too."""
-    for waiting in (pieces, partition.queue, partition.flight):
+    for waiting in (pieces, partition.held, partition.queue, partition.flight):
         if waiting:
             waiting[-1].next = position
             return

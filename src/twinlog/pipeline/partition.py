@@ -93,12 +93,15 @@ class Partition:
     leader_epoch: int = -1
     replica: int = -1  # a follower that the leader wants us to read from
     last_epoch: int = -1  # of the last batch that was fetched
+    epochs: list[tuple[int, int]] = field(default_factory=list)  # with the offset at which we saw each begin
     fetched: int = -1  # the next offset to fetch
+    fetched_at: float = 0.0  # when there was last something, after nothing
     asked: int = -1  # the offset in the newest fetch request; an answer to another is of no use
     high_watermark: int = -1
     log_start: int = -1
 
     # The target's side
+    remote_id: uuid.UUID = field(default=uuid.UUID(int=0))
     target_leader: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
@@ -106,9 +109,13 @@ class Partition:
     acked_sequence: int = 0  # after the last one that is acknowledged
     acked: int = -1  # the source offset after all that the target has
     expected: int = -1  # where the target will put the next piece
+    # Whether the target's broker knows our producer here. One that it does not know it takes at any number: were the
+    # first batch refused and the second taken, the first would be missing. So until then there is one at a time.
+    proven: bool = True
+    held: deque[Piece] = field(default_factory=deque)  # until it is
     queue: deque[Piece] = field(default_factory=deque)
     flight: deque[Piece] = field(default_factory=deque)
-    waiting_bytes: int = 0  # in queue and flight
+    waiting_bytes: int = 0  # in held, queue and flight
     full: bool = False  # nothing more is fetched until the target has taken some
 
     # What the target will not take
@@ -121,6 +128,7 @@ class Partition:
     mm2_offset: int | None = None
     had_cursor: bool = False
     written: Anchor | None = None  # the cursor in the offsets topic
+    written_epoch: int = -1  # the source's leader epoch in it
     gate: SyncGate | None = None  # None before the first acknowledgement
     span: list[int] | None = None  # acknowledged, not yet told to the gate: first, last, count, first on the target
 
@@ -129,17 +137,18 @@ class Partition:
     out_of_range: int | None = None
 
     error: str = ""
+    blame: str = ""  # source or target: who refuses us, so that `error` stays until that one gives in
     failures: int = 0  # in a row
     retry_at: float = 0.0
-    stalled_since: float = 0.0
     counters: Counters = field(default_factory=Counters)
     latency_ms: float = 0.0  # of the newest batch: acknowledged now, minus its newest record's time
     changed: bool = True  # since it was last told of
 
     def clear(self) -> None:
         """Forgets what is between the sides; a sent piece stays alive until its request is over."""
-        for piece in self.queue:
+        for piece in (*self.held, *self.queue):
             piece.release()
+        self.held.clear()
         self.queue.clear()
         self.flight.clear()
         self.waiting_bytes = 0

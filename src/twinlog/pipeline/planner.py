@@ -54,6 +54,7 @@ class Planner:
         self._said: dict[str, str] = {}
         self.warnings: list[str] = []  # new since they were last taken
         self._current = run
+        self._announced = False
         self.stopped = False  # somebody told this run to end
 
     def close(self) -> None:
@@ -63,7 +64,11 @@ class Planner:
     # Before the first epoch
 
     def prepare(self) -> None:
-        """The topics beside the records, and the announcement of this run."""
+        self.make_topics()
+        self.announce()
+
+    def make_topics(self) -> None:
+        """The topics beside the records."""
         flow, worker = self.config.flow, self.config.worker.settings
         offsets = source_offsets.offsets_topic(self.config)
         self._create(
@@ -93,10 +98,17 @@ class Planner:
                 _COMPACTED,
                 "offset-syncs.topic.replication.factor",
             )
-        self.command("run")
+
+    def announce(self) -> None:
+        """From now on this is the flow's only run."""
+        # A query that was started again belongs to the run that it was started for. Were it announced once more, a run
+        # that has taken over meanwhile would be ended by the one that it replaced.
+        self.superseded()
+        if not self._announced:
+            self.command("run")
 
     def command(self, verb: str, epoch: int = -1) -> None:
-        value = Command(verb, self.run, epoch).encode()
+        value = Command(verb, self.run, epoch, str(self.config)).encode()
         self._write(TopicPartition(self._journal, COMMANDS), None, value)
 
     def tell(self, events: list[dict[str, Any]]) -> None:
@@ -153,9 +165,12 @@ class Planner:
         """Whether another run of this flow was announced after this one."""
         for record in self._commands.read():
             command = Command.decode(record.value)
-            if command is not None and command.verb == "run":
+            if command is None or command.flow != str(self.config):
+                continue
+            if command.verb == "run":
                 self._current = command.run
-            elif command is not None and command.verb == "stop" and command.run == self.run:
+                self._announced = self._announced or command.run == self.run
+            elif command.verb == "stop" and command.run == self.run:
                 self.stopped = True
         return self._current != self.run
 

@@ -2,15 +2,21 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from twinlog.errors import RelayError
 from twinlog.pipeline.datasource import TwinlogDataSource
 
+_RAISED = re.compile(r"[a-z_A-Z][\w.]*(Error|Exception|Interrupt|Exit)(: |$)")  # how a Python traceback ends
+_CUT_OFF = ("Broken pipe", "Connection reset", "Connection reset by peer", "null")  # Java's words for it
+GONE = "Spark's Java process is gone; nothing is lost: start again to go on"
 Spark = SparkSession  # for those who hand it on, and may not import it
 
 
@@ -23,53 +29,80 @@ class QuerySpec:
     tasks: int
     checkpoint: str  # holds counters of epochs only: positions are on the target, so a fresh one is as good
     once: bool
+    first_epoch: int = 0
 
 
 class FlowQuery:
+    """Every call raises RelayError with one line when Spark does not answer, or does not want to."""
+
     def __init__(self, spark: SparkSession, spec: QuerySpec) -> None:
-        spark.dataSource.register(TwinlogDataSource)
         options = {
             "config": json.dumps([str(path) for path in spec.paths]),
             "flow": spec.name,
             "run": spec.run,
             "tasks": str(spec.tasks),
+            "epoch": str(spec.first_epoch),
         }
         if spec.secrets is not None:
             options["secrets"] = str(spec.secrets)
-        claims = spark.readStream.format("twinlog").options(**options).load()
-        writer = (
-            claims.writeStream.format("twinlog")
-            .options(**options)
-            .option("checkpointLocation", spec.checkpoint)
-            .queryName(spec.name)
-        )
-        self._query = writer.trigger(availableNow=True).start() if spec.once else writer.start()
+        with _in_one_line():
+            spark.dataSource.register(TwinlogDataSource)
+            claims = spark.readStream.format("twinlog").options(**options).load()
+            writer = (
+                claims.writeStream.format("twinlog")
+                .options(**options)
+                .option("checkpointLocation", spec.checkpoint)
+                .queryName(spec.name)
+            )
+            self._query = writer.trigger(availableNow=True).start() if spec.once else writer.start()
 
     @property
     def active(self) -> bool:
-        return bool(self._query.isActive)
+        with _in_one_line():
+            return bool(self._query.isActive)
 
     @property
     def relaying(self) -> bool:
         """Whether tasks of an epoch run now."""
-        return self.active and "Processing" in str(self._query.status.get("message", ""))
+        with _in_one_line():
+            return self.active and "Processing" in str(self._query.status.get("message", ""))
 
     def error(self) -> str:
         """Why it ended; empty when it was told to, or has done its work."""
-        failure = self._query.exception()
-        if failure is None:
-            return ""
-        return last_line(str(failure))
+        with _in_one_line():
+            failure = self._query.exception()
+        return "" if failure is None else cause(str(failure))
 
     def stop(self) -> None:
-        with contextlib.suppress(PySparkException):
+        with contextlib.suppress(RelayError), _in_one_line():
             self._query.stop()
 
 
-def last_line(text: str) -> str:
-    """The cause at the end of Spark's and Python's traces."""
+def slots(spark: SparkSession) -> int | None:
+    """How many tasks can run at a time; None where that may change, on a cluster."""
+    context = spark.sparkContext
+    return context.defaultParallelism if str(context.master).startswith("local") else None
+
+
+@contextlib.contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise RelayError(cause(str(error))) from None
+    except (Py4JError, OSError):  # all others tell, in many ways, that nobody answers
+        raise RelayError(GONE) from None
+
+
+def cause(text: str) -> str:
+    """What Spark's and Python's traces come down to: our own last word, else Python's, else Spark's first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("twinlog.errors.")]
-    if causes:
-        return causes[-1].partition(": ")[2]
-    return lines[0] if lines else "the query ended without a reason"
+    ours = [line for line in lines if line.startswith("twinlog.errors.")]
+    if ours:
+        return ours[-1].partition(": ")[2]
+    python = [line for line in lines if _RAISED.match(line)]
+    if python and "Traceback (most recent call last)" in text:
+        return f"a bug: {python[-1]}"
+    if lines and lines[0] in _CUT_OFF:
+        return "a Python process of Spark's is gone"
+    return lines[0] if lines else "without a reason"

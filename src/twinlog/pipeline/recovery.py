@@ -6,11 +6,11 @@ anything else of ours got there in between: a late request of a killed task, of 
 So the position is a compare-and-set, and a wrong guess costs another look, never a duplicate.
 """
 
-import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final, NamedTuple
 
 from kafka.protocol.admin import DescribeProducersRequest
 
@@ -20,13 +20,15 @@ from twinlog.kafka import codes
 from twinlog.kafka.client import EARLIEST, LATEST, Client, Metadata
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import Part
-from twinlog.kafka.records import decode
+from twinlog.kafka.records import Headers, decode
 from twinlog.model import Anchor, TopicPartition
 from twinlog.pipeline.lanes import Rules, cut
-from twinlog.pipeline.partition import Partition
+from twinlog.pipeline.partition import Partition, Piece
+from twinlog.tracking.matching import newest_common
 from twinlog.tracking.positions import Facts, Start, Stuck, Trouble, Walk, decide, within
 
 _CHUNK: Final = 4 << 20
+_MORE: Final = 1000  # records that are compared beyond those that should be enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class Producer:
     sequence: int
 
 
+_NOBODY: Final = Producer(-1, -1, -1)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     place: TopicPartition
@@ -45,6 +50,7 @@ class Question:
     anchors: tuple[Anchor, ...]
     mm2_offset: int | None
     topic_id: uuid.UUID  # that the anchors are about; 0: not known
+    remote_id: uuid.UUID
     producer: Producer | None  # what comes after the newest anchor, if it is known
     had_cursor: bool  # whether we ever wrote to it
     truncated_at: int | None = None
@@ -59,7 +65,9 @@ class Finding:
     position: int = -1
     expected: int = -1
     producer: Producer | None = None
+    proven: bool = True  # the broker knows the producer, and so would refuse a number that does not follow
     topic_id: uuid.UUID = field(default=uuid.UUID(int=0))
+    remote_id: uuid.UUID = field(default=uuid.UUID(int=0))
     leader: int = -1
     leader_epoch: int = -1
     target_leader: int = -1
@@ -68,6 +76,7 @@ class Finding:
     trouble: Trouble | None = None
     amount: int = 0
     foreign: int = 0  # records in the remote topic, after the anchor, that we did not write
+    duplicates: int = 0  # records that may be there already
     error: str = ""
     code: int = 0
     final: bool = False
@@ -79,6 +88,23 @@ class Manner:
 
     reset: str = "earliest"
     rules: Rules = field(default_factory=Rules)
+
+
+class Seen(NamedTuple):
+    """A record as it is compared. `timed`: its time is the producer's, so both sides must have the same."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int
+    timed: bool
+
+    def identity(self, timed: bool) -> Hashable:
+        return self[:4] if timed else self[:3]
+
+    def same(self, other: "Seen") -> bool:
+        timed = self.timed and other.timed
+        return self.identity(timed) == other.identity(timed)
 
 
 class Recovery:
@@ -137,7 +163,7 @@ class Recovery:
             elif place is question.place:
                 finding.topic_id, finding.leader, finding.leader_epoch = info.id, leader, epoch
             else:
-                finding.target_leader = leader
+                finding.remote_id, finding.target_leader = info.id, leader
         return finding
 
     def _position(self, finding: Finding, target_start: int, target_end: int) -> None:
@@ -150,22 +176,25 @@ class Recovery:
             target_start=target_start,
             target_end=target_end,
             reset=self._manner.reset,
-            recreated=bool(question.topic_id.int and finding.topic_id.int and question.topic_id != finding.topic_id),
+            recreated=_another(question.topic_id, finding.topic_id),
+            remote_recreated=_another(question.remote_id, finding.remote_id),
             truncated_at=question.truncated_at,
         )
         decision = decide(facts)
         finding.expected = target_end
         producer = question.producer
+        newest = max((anchor.target for anchor in question.anchors), default=target_end)
         if isinstance(decision, Stuck):
             _fail(finding, f"{question.place}: {decision.reason}", final=True)
             return
-        if isinstance(decision, Walk):
+        if newest != target_end or facts.remote_recreated:
             producer = None
+        if isinstance(decision, Walk):
             decision = (
                 self._back(finding, decision, facts) if decision.back else self._walk(finding, decision.anchor, facts)
             )
-        elif question.anchors and max(question.anchors, key=lambda a: a.target).target != target_end:
-            producer = None
+            if newest > target_end and decision.trouble is None:
+                decision = replace(decision, trouble=Trouble.TARGET_LOST, amount=newest - target_end)
         start = within(decision, facts)
         if (
             question.out_of_range is not None
@@ -175,7 +204,12 @@ class Recovery:
             # The leader does not have our position, and has not lost its beginning: its end is gone.
             start = Start(finding.source_end, Trouble.TRUNCATED, question.out_of_range - finding.source_end)
         finding.position, finding.trouble, finding.amount = start.source, start.trouble, start.amount
-        finding.producer = producer or self._producer(question, target_start, target_end)
+        if producer is None:
+            producer = self._producer(question, target_start, target_end)
+            finding.proven = producer.id >= 0
+            finding.producer = producer if finding.proven else Producer(self._producers[-1], 0, 0)
+        else:
+            finding.producer, finding.proven = producer, True
 
     # Counting from an anchor
 
@@ -184,80 +218,141 @@ class Recovery:
         ours, others, newest = self._written(question.remote, anchor.target, facts)
         # Where nothing is ours, an earlier mirror (MM2) wrote it, and its syncs are the anchors: then all of it counts.
         count = ours or others
-        finding.foreign = others if ours else 0
-        if anchor.source < facts.source_start:
-            return Start(anchor.source + count)  # it cannot be counted any more; `within` says what is lost
-        position, last = self._count(question, anchor.source, count, finding.leader_epoch)
-        if newest is not None and last is not None and newest != last:
-            raise RelayError(
-                f"{question.remote} on {self._target.alias} does not end with what {question.place} on "
-                f"{self._source.alias} has before offset {position}: somebody else writes to it, or it was changed; "
-                "see docs/guarantees.md"
-            )
-        return Start(position)
+        ended = False
+        if anchor.source >= facts.source_start:
+            position, last, left = self._count(question, anchor.source, count, facts)
+            if not left and (newest is None or last is None or newest.same(last)):
+                finding.foreign = others if ours else 0
+                return Start(position)
+            ended = bool(left)
+        # Something was taken away from the source since, or left out on the way, or is not a mirror's at all.
+        return self._compared(finding, anchor, facts, ours=ours, others=others, ended=ended)
+
+    def _compared(
+        self, finding: Finding, anchor: Anchor, facts: Facts, *, ours: int, others: int, ended: bool
+    ) -> Start:
+        """The newest record that both sides have says where to go on. `ended`: the source has fewer than the target."""
+        question = finding.question
+        count = ours or others
+        there = list(self._records(question.remote, anchor.target, facts, ours=bool(ours)))
+        begin = max(anchor.source, facts.source_start)
+        here = list(islice(self._source_records(question, begin, facts), 2 * count + _MORE))
+        timed = all(record.timed for record in there) and all(record.timed for _, record in here)
+        match = newest_common([r.identity(timed) for r in there], [r.identity(timed) for _, r in here])
+        finding.duplicates = match.likes if match else 0
+        position = here[match.at][0] + 1 if match else begin
+        behind = len(there) - match.behind if match else 0
+        if not ours:
+            # What an earlier mirror copied is at the source, what somebody else wrote is not.
+            finding.foreign = max(len(there) - (match.at + 1 if match else 0), 0)
+            return Start(position if match else anchor.source)
+        finding.foreign = others
+        later = {record.key for at, record in here if at >= position}
+        if all(record.key in later or record.value is None for record in there[behind:]):
+            return Start(position)  # a later record of the same key is why the cleaner took them
+        if anchor.source < facts.source_start and match is None:
+            return Start(min(anchor.source + count, facts.source_start))  # all that was copied is gone by now
+        if ended or facts.truncated_at is not None:
+            return Start(position, Trouble.TRUNCATED, len(there) - behind)
+        raise RelayError(
+            f"{question.remote} on {self._target.alias} does not end with what {question.place} on "
+            f"{self._source.alias} has before offset {position}: somebody else writes to it, or it was changed; "
+            "see docs/guarantees.md"
+        )
 
     def _back(self, finding: Finding, walk: Walk, facts: Facts) -> Start:
-        """The target lost what it had acknowledged. Where nothing was left out, going back is counting back."""
+        """The target lost what it had acknowledged, and no anchor is old enough to count from: compare."""
         question = finding.question
         missing = walk.anchor.target - facts.target_end
-        position = walk.anchor.source - missing
-        if position < facts.source_start:
-            return Start(position, None, 0)
-        newest = self._last_record(question.remote, facts.target_end)
-        _, last = (
-            self._count(question, position - 1, 1, finding.leader_epoch) if position > facts.source_start else (0, None)
-        )
-        if newest is None or last is None or newest != last:
+        tail = Anchor(-1, max(facts.target_start, facts.target_end - _MORE))
+        there = list(self._records(question.remote, tail.target, facts, ours=None))
+        begin = max(walk.anchor.source - 2 * (missing + _MORE), facts.source_start)
+        upto = replace(facts, source_end=min(walk.anchor.source, facts.source_end))
+        here = list(self._source_records(question, begin, upto))
+        timed = all(record.timed for record in there) and all(record.timed for _, record in here)
+        match = newest_common([r.identity(timed) for r in there], [r.identity(timed) for _, r in here])
+        if match is None or match.behind:
             raise RelayError(
                 f"{question.remote} on {self._target.alias} ends at {facts.target_end}, below {walk.anchor.target}, "
-                f"which it had acknowledged, and does not end with what the source has before offset {position}: "
-                "see docs/guarantees.md"
+                f"which it had acknowledged, and its last record is not at the source before offset "
+                f"{walk.anchor.source}: see docs/guarantees.md"
             )
-        return Start(position, Trouble.TARGET_LOST, missing)
+        finding.duplicates = match.likes
+        return Start(here[match.at][0] + 1, Trouble.TARGET_LOST, missing)
 
-    def _count(
-        self, question: Question, start: int, count: int, epoch: int
-    ) -> tuple[int, tuple[bytes | None, ...] | None]:
-        """The source offset after `count` records from `start`, and the last of them."""
-        scout = Partition(question.place, question.remote, leader_epoch=epoch, fetched=start, acked=start)
-        deadline = time.monotonic() + 30
-        while True:
+    def _count(self, question: Question, start: int, count: int, facts: Facts) -> tuple[int, "Seen | None", int]:
+        """The source offset after `count` records from `start`, the last of them, and how many there are not."""
+        position, last = start, None
+        for piece, timed in self._pieces(question, start, facts):
+            if piece.count < count:
+                count -= piece.count
+                position = piece.last + 1
+                continue
+            record = decode(piece.view)[count - 1]
+            position = (piece.offsets[count - 1] if piece.offsets else piece.first + count - 1) + 1
+            return position, Seen(record.key, record.value, record.headers, record.timestamp, timed), 0
+        return position, last, count
+
+    def _source_records(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[int, "Seen"]]:
+        """Offsets and records, to the end that the source has now, or to where its log was cut off."""
+        end = facts.source_end if facts.truncated_at is None else min(facts.truncated_at, facts.source_end)
+        for piece, timed in self._pieces(question, start, facts):
+            for at, record in enumerate(decode(piece.view)):
+                offset = piece.offsets[at] if piece.offsets else piece.first + at
+                if offset < end:
+                    yield offset, Seen(record.key, record.value, record.headers, record.timestamp, timed)
+
+    def _pieces(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[Piece, bool]]:
+        """As they would be copied; and whether their records have times of their own."""
+        end = facts.source_end if facts.truncated_at is None else min(facts.truncated_at, facts.source_end)
+        rules = replace(self._manner.rules, codec=None, level=None)
+        scout = Partition(question.place, question.remote, fetched=start, acked=start)
+        while scout.fetched < end:
             answer = self._source.read(
-                question.place,
-                scout.fetched,
-                max_bytes=_CHUNK,
-                wait_ms=100,
-                isolation=int(self._manner.rules.read_committed),
+                question.place, scout.fetched, max_bytes=_CHUNK, isolation=int(rules.read_committed)
             )
             if answer.error_code:
                 raise RefusedError(f"{question.place}: {codes.name(answer.error_code)}", answer.error_code)
             data = bytearray(answer.records or b"")
             aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
             part = Part(question.place, 0, 0, 0, 0, aborted, -1, memoryview(data), None)
-            for piece in cut(scout, part, Buffer(data, len(data), None), self._manner.rules):
-                if piece.count < count:
-                    count -= piece.count
-                    continue
-                records = decode(piece.view) if piece.count else []
-                offset = piece.offsets[count - 1] if piece.offsets else piece.first + count - 1
-                record = records[count - 1]
-                return offset + 1, (record.key, record.value, repr(record.headers).encode())
-            if not data and time.monotonic() > deadline:
-                raise RelayError(
-                    f"{question.remote} on {self._target.alias} holds {count} records more than {question.place} on "
-                    f"{self._source.alias} has: see docs/guarantees.md"
-                )
+            before = scout.fetched
+            timed = len(data) > b.SMALLEST and data[b.SMALLEST - 1] == 2
+            for piece in cut(scout, part, Buffer(data, len(data), None), rules):
+                yield piece, timed
+            if scout.fetched == before:
+                return  # compaction took what stood before the end
 
-    def _written(
-        self, remote: TopicPartition, start: int, facts: Facts
-    ) -> tuple[int, int, tuple[bytes | None, ...] | None]:
+    def _written(self, remote: TopicPartition, start: int, facts: Facts) -> tuple[int, int, "Seen | None"]:
         """From `start` to the remote partition's end: records of ours, of others, and the last of ours (or of all)."""
         at = max(start, facts.target_start)
         ours = at - start if at > start else 0  # what retention took from the target was ours, as far as anyone knows
         others = 0
         newest: memoryview | None = None
         newest_other: memoryview | None = None
-        while at < facts.target_end:
+        for view, header in self._remote_batches(remote, at, facts.target_end):
+            last = min(header[0] + header[6], facts.target_end - 1)
+            if header[9] in self._producers:
+                ours, newest = ours + last + 1 - at, view
+            else:
+                others, newest_other = others + last + 1 - at, view
+            at = last + 1
+        return ours, others, _last_of(newest if ours else newest_other)
+
+    def _records(self, remote: TopicPartition, start: int, facts: Facts, *, ours: bool | None) -> Iterator["Seen"]:
+        """The remote partition's, from `start` on: ours, or those of others, or all."""
+        for view, header in self._remote_batches(remote, max(start, facts.target_start), facts.target_end):
+            if ours is None or ours == (header[9] in self._producers):
+                timed = not header[5] & b.LOG_APPEND_TIME
+                for record in decode(view):
+                    if start <= record.offset < facts.target_end:
+                        yield Seen(record.key, record.value, record.headers, record.timestamp, timed)
+
+    def _remote_batches(
+        self, remote: TopicPartition, start: int, end: int
+    ) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
+        at = start
+        while at < end:
             answer = self._target.read(remote, at, max_bytes=_CHUNK)
             if answer.error_code:
                 raise RefusedError(
@@ -265,24 +360,13 @@ class Recovery:
                 )
             before = at
             for view, header in _batches(memoryview(bytes(answer.records or b""))):
-                last = min(header[0] + header[6], facts.target_end - 1)
-                if last < at:
-                    continue
-                if header[9] in self._producers:
-                    ours, newest = ours + last + 1 - at, view
-                else:
-                    others, newest_other = others + last + 1 - at, view
-                at = last + 1
+                if header[0] + header[6] >= at and header[0] < end:
+                    yield view, header
+                    at = header[0] + header[6] + 1
             if at == before:
                 raise UnreachableError(
-                    f"{self._target.alias}: {remote}: nothing to read at {at}, though it ends at {facts.target_end}"
+                    f"{self._target.alias}: {remote}: nothing to read at {at}, though it ends at {end}"
                 )
-        view_of_last = newest if ours else newest_other
-        return ours, others, _key_value(view_of_last)
-
-    def _last_record(self, remote: TopicPartition, end: int) -> tuple[bytes | None, ...] | None:
-        view = self._tail(remote, end)
-        return _key_value(view)
 
     def _tail(self, remote: TopicPartition, end: int) -> memoryview | None:
         """The batch that holds the last record."""
@@ -300,15 +384,15 @@ class Recovery:
     # Whose batch comes next
 
     def _producer(self, question: Question, target_start: int, target_end: int) -> Producer:
-        mine = self._producers[-1]
-        if target_end == 0 or (not question.had_cursor and not question.anchors):
-            return Producer(mine, 0, 0)
+        """_NOBODY: we never wrote here, as far as the broker knows."""
+        if target_end == 0:
+            return _NOBODY
         if target_end > target_start and (view := self._tail(question.remote, target_end)) is not None:
             header = b.HEADER.unpack_from(view)
             if header[9] in self._producers:
                 return Producer(header[9], header[10], b.next_sequence(header[11], header[6] + 1))
         if not question.had_cursor:
-            return Producer(mine, 0, 0)  # never used here
+            return _NOBODY
         return self._remembered(question.remote)
 
     def _remembered(self, remote: TopicPartition) -> Producer:
@@ -319,10 +403,15 @@ class Recovery:
         part = answer.topics[0].partitions[0]
         if part.error_code:
             raise RefusedError(f"{self._target.alias}: {remote}: {codes.name(part.error_code)}", part.error_code)
-        for state in part.active_producers:
-            if state.producer_id in self._producers:
-                return Producer(state.producer_id, state.producer_epoch, b.next_sequence(state.last_sequence, 1))
-        return Producer(self._producers[-1], 0, 0)
+        states = {state.producer_id: state for state in part.active_producers}
+        for ours in reversed(self._producers):
+            if (state := states.get(ours)) is not None:
+                return Producer(ours, state.producer_epoch, b.next_sequence(state.last_sequence, 1))
+        return _NOBODY
+
+
+def _another(known: uuid.UUID, found: uuid.UUID) -> bool:
+    return bool(known.int and found.int and known != found)
 
 
 def _fail(finding: Finding, reason: str, code: int = 0, *, final: bool = False) -> None:
@@ -343,12 +432,12 @@ def _batches(records: memoryview) -> list[tuple[memoryview, tuple[int, ...]]]:
     return found
 
 
-def _key_value(view: memoryview | None) -> tuple[bytes | None, ...] | None:
-    """The last record, without its time: the target may have put its own."""
+def _last_of(view: memoryview | None) -> "Seen | None":
     if view is None:
         return None
     records = decode(view)
     header = b.HEADER.unpack_from(view)
     if not records or records[-1].offset != header[0] + header[6]:
         return None  # compaction took it
-    return records[-1].key, records[-1].value, repr(records[-1].headers).encode()
+    last = records[-1]
+    return Seen(last.key, last.value, last.headers, last.timestamp, not header[5] & b.LOG_APPEND_TIME)

@@ -34,6 +34,7 @@ _DRAIN: Final = 5.0  # how long an ending epoch waits for acknowledgements
 _AGAIN: Final = 30.0  # a partition that only the operator can help is still looked at so often
 _STALLED: Final = 5.0  # a partition whose target does not answer lets go of its memory after this
 _METADATA: Final = 120.0
+_FORGOTTEN: Final = 600.0  # a broker forgets a producer that has been idle (producer.id.expiration.ms, a day)
 
 
 class Relay:
@@ -50,6 +51,7 @@ class Relay:
                 mm2_offset=claim.mm2_offset,
                 had_cursor=claim.cursor is not None,
                 written=Anchor(claim.cursor.source, claim.cursor.target) if claim.cursor else None,
+                written_epoch=claim.cursor.leader_epoch if claim.cursor else -1,
                 topic_id=claim.topic_id,
             )
             for claim in job.claims
@@ -80,6 +82,8 @@ class Relay:
         self._refresh_at = 0.0
         self._refreshed_at = time.monotonic()
         self._recovery_clients: tuple[Client, Client] | None = None
+        self._refresh_client: Client | None = None  # kept: it knows which brokers answer
+        self._closed = False
 
     def end(self, reason: str) -> None:
         """From any thread: the epoch ends in good order."""
@@ -140,8 +144,14 @@ class Relay:
         self.outlet.close()
         self._errands.close()
         self._selector.close()
-        for client in self._recovery_clients or ():
-            client.close()
+        self._closed = True
+        self._close_clients()
+
+    def _close_clients(self) -> None:
+        """Whoever still uses one closes it again when he has done."""
+        for client in (*(self._recovery_clients or ()), self._refresh_client):
+            if client is not None:
+                client.close()
 
     # What comes in from the source
 
@@ -149,15 +159,27 @@ class Relay:
         size = 0
         for piece in pieces:
             size += len(piece.view)
+        if pieces and not partition.waiting_bytes:
+            now = time.monotonic()
+            if now - partition.fetched_at > _FORGOTTEN:
+                partition.proven = False
+            partition.fetched_at = now
         partition.waiting_bytes += size
         self.waiting_bytes += size
-        if pieces:
+        if pieces and partition.proven:
             self.outlet.put(partition, pieces)
+        elif pieces:
+            partition.held.extend(pieces)
+            if not partition.flight and not partition.queue:
+                self.outlet.put(partition, [partition.held.popleft()])
         self._done(partition)
 
     def source_error(self, partition: Partition, code: int, part: Part) -> None:
         if part.diverging is not None:
-            self.recover(partition, "the source's leader lost records that were copied", truncated_at=part.diverging[1])
+            epoch, end = part.diverging
+            # The leader says where its own records of that epoch end; ours may have ended before.
+            ends = [end, *(start for newer, start in partition.epochs if newer > epoch)]
+            self.recover(partition, "the source's leader lost records that were copied", truncated_at=min(ends))
         elif code == codes.OFFSET_OUT_OF_RANGE:
             if partition.replica >= 0:  # a follower may be behind: the leader decides
                 self.intake.remove(partition)
@@ -166,6 +188,8 @@ class Relay:
             else:
                 self.recover(partition, "", out_of_range=partition.fetched)
         elif code in codes.GONE or code in codes.DENIED:
+            partition.failures += 1
+            partition.blame = "source"
             self.recover(partition, f"{self.job.flow.source}: {partition.place}: {codes.name(code)}")
         else:
             # Out of the session until metadata says where it is: the broker would repeat its answer at once, for ever.
@@ -200,19 +224,19 @@ class Relay:
                 # Taken for a repetition of something older, so it may not be there: look.
                 self.recover(partition, f"{partition.remote}: acknowledged at {base}, expected {partition.expected}")
                 return
-            foreign = base - partition.expected
-            partition.counters.foreign += foreign
-            self.ledger.event(
-                partition,
-                "foreign",
-                foreign,
-                f"{foreign} records in {partition.remote} are not Twinlog's: somebody else writes to it",
-            )
+            self._tell_foreign(partition, base - partition.expected)
         partition.expected = base + count
         partition.acked = piece.next
         partition.acked_sequence = next_sequence(partition.acked_sequence, count)
         partition.changed = True
         partition.failures = 0
+        if partition.blame:
+            partition.error = partition.blame = ""
+        if not partition.proven:
+            partition.proven = True
+            if partition.held:
+                self.outlet.put(partition, list(partition.held))
+                partition.held.clear()
         counters = partition.counters
         counters.records += count
         counters.bytes += size
@@ -227,11 +251,16 @@ class Relay:
     def refused(self, partition: Partition, piece: Piece, outcome: Outcome) -> None:
         code = outcome.error
         reason = f"{self.job.flow.target}: {partition.remote}: {outcome.message or codes.name(code)}"
-        if code in codes.BAD_RECORDS:
+        # One damaged on its way is whole the next time.
+        if code in codes.BAD_RECORDS and (code != codes.CORRUPT_MESSAGE or partition.failures > 2):
             self._bad(partition, piece, outcome, reason)
-        else:
-            self.recover(partition, reason if code not in codes.MOVED else "")
-            partition.failures += 1
+            return
+        partition.failures += 1
+        # A leader that moves is not worth a word, unless it takes long.
+        told = code not in codes.MOVED or partition.failures > 3
+        if told:
+            partition.blame = "target"
+        self.recover(partition, reason if told else "")
 
     def target_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None:
         del node
@@ -250,25 +279,27 @@ class Relay:
             for index, _ in outcome.bad_records
             if 0 <= index < piece.count
         ]
-        if piece.count > 1 and not bad:
-            partition.alone_until = piece.last
+        if piece.count > 1 and (not bad or (not self.job.skip_bad and bad[0] > piece.first)):
+            partition.alone_until = piece.last  # so that at least those before it arrive
             self.recover(partition, "")
             return
-        offset = bad[0] if bad else piece.first
+        bad = bad or [piece.first]
         setting = {
             codes.INVALID_TIMESTAMP: "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
             codes.MESSAGE_TOO_LARGE: "max.message.bytes",
             codes.RECORD_LIST_TOO_LARGE: "segment.bytes",
+            codes.INVALID_RECORD: "cleanup.policy",  # a compacted topic takes no record without a key
         }.get(code)
-        what = f"the record at offset {offset} of {partition.place} is refused by {reason}"
+        others = f" (and {len(bad) - 1} more behind it)" if len(bad) > 1 else ""
+        what = f"the record at offset {bad[0]} of {partition.place}{others} is refused by {reason}"
         if setting:
             what += f": change {setting} of topic {partition.remote.topic} on {self.job.flow.target}"
         if not self.job.skip_bad:
             self._stop(partition, what + ", or set errors.tolerance = all to leave such records out")
             return
-        partition.skip |= {offset}
-        partition.counters.skipped += 1
-        self.ledger.event(partition, "skipped", 1, what + "; it was left out (errors.tolerance = all)")
+        partition.skip = frozenset((*(offset for offset in partition.skip if offset >= partition.acked), *bad))
+        partition.counters.skipped += len(bad)
+        self.ledger.event(partition, "skipped", len(bad), what + "; left out, as errors.tolerance = all")
         self.recover(partition, "")
 
     # States of a partition
@@ -336,9 +367,16 @@ class Relay:
         def work() -> tuple[list[Finding], Metadata, Metadata]:
             if self._recovery_clients is None:
                 self._recovery_clients = (self.job.client("source"), self.job.client("target"))
-            recovery = Recovery(*self._recovery_clients, self.job.producers, self.job.manner)
-            found = recovery.find(questions)
-            self.ledger.secure([f for f in found[0] if not f.error], self._recovery_clients[1])
+            try:
+                recovery = Recovery(*self._recovery_clients, self.job.producers, self.job.manner)
+                found = recovery.find(questions)
+                # Where the operator wants to decide, nothing is written that would look like his decision.
+                begun = [f for f in found[0] if not f.error and not self.job.stops_on(f.trouble)]
+                if not self._closed:
+                    self.ledger.secure(begun, self._recovery_clients[1])
+            finally:
+                if self._closed:  # the epoch ended meanwhile
+                    self._close_clients()
             return found
 
         def done(result: tuple[list[Finding], Metadata, Metadata] | None, error: Exception | None) -> None:
@@ -359,13 +397,16 @@ class Relay:
 
     def _question(self, p: Partition) -> Question:
         known = p.expected >= 0
+        trusted = known and p.proven and not p.blame
         return Question(
             place=p.place,
             remote=p.remote,
-            anchors=(Anchor(p.acked, p.expected),) if known else p.anchors,
+            # The older ones are for a target that has lost what came after them.
+            anchors=(*p.anchors, Anchor(p.acked, p.expected)) if known else p.anchors,
             mm2_offset=p.mm2_offset,
             topic_id=p.topic_id,
-            producer=Producer(p.producer_id, p.producer_epoch, p.acked_sequence) if known else None,
+            remote_id=p.remote_id,
+            producer=Producer(p.producer_id, p.producer_epoch, p.acked_sequence) if trusted else None,
             had_cursor=p.had_cursor or known,
             truncated_at=p.truncated_at,
             out_of_range=p.out_of_range,
@@ -387,31 +428,48 @@ class Relay:
         if finding.trouble is not None and not self._trouble(partition, finding):
             return
         assert finding.producer is not None
-        if finding.foreign:
-            partition.counters.foreign += finding.foreign
-        partition.topic_id, partition.leader, partition.leader_epoch = (
-            finding.topic_id,
-            finding.leader,
-            finding.leader_epoch,
-        )
+        self._tell_foreign(partition, finding.foreign)
+        if finding.duplicates:
+            partition.counters.duplicates += finding.duplicates
+            text = f"up to {finding.duplicates} records of {partition.place}, which are alike, may be there twice"
+            self.ledger.event(partition, "duplicates", finding.duplicates, text)
+        partition.topic_id, partition.remote_id = finding.topic_id, finding.remote_id
+        partition.leader, partition.leader_epoch = finding.leader, finding.leader_epoch
         partition.target_leader = finding.target_leader
-        partition.fetched = partition.acked = finding.position
         if finding.trouble is not None:
+            partition.anchors = ()  # what they say is not so any more
+        if finding.trouble is not None or partition.out_of_range is not None:
             partition.last_epoch = -1
+            partition.epochs.clear()
+        elif partition.last_epoch < 0 and partition.written and partition.written.source == finding.position:
+            # A source that was cut off and written anew while nobody looked is known by this.
+            partition.last_epoch = partition.written_epoch
+        partition.fetched = partition.acked = finding.position
+        partition.fetched_at = time.monotonic()
+        if partition.until is not None and finding.trouble in {Trouble.RECREATED, Trouble.TRUNCATED}:
+            partition.until = min(partition.until, finding.source_end)  # what it was to reach is not there any more
         partition.expected = finding.expected
         partition.producer_id, partition.producer_epoch = finding.producer.id, finding.producer.epoch
         partition.sequence = partition.acked_sequence = finding.producer.sequence
+        partition.proven = finding.proven
         partition.high_watermark, partition.log_start = finding.source_end, finding.source_start
         partition.written = Anchor(finding.position, finding.expected)
         partition.had_cursor = True
         partition.truncated_at = partition.out_of_range = None
         partition.state = State.RUNNING
-        partition.error = ""
+        if not partition.blame:
+            partition.error = ""
         partition.changed = True
         self.ledger.resumed(partition)
         self.outlet.add(partition)
         self.intake.add(partition)
         self._done(partition)
+
+    def _tell_foreign(self, partition: Partition, count: int) -> None:
+        if count:
+            partition.counters.foreign += count
+            text = f"{count} records in {partition.remote} are not Twinlog's: somebody else writes to it"
+            self.ledger.event(partition, "foreign", count, text)
 
     def _trouble(self, partition: Partition, finding: Finding) -> bool:
         """Tells of it; whether to go on all the same is the operator's to say."""
@@ -419,7 +477,6 @@ class Relay:
         at, amount = finding.position, finding.amount
         match finding.trouble:
             case Trouble.LOST:
-                partition.counters.lost += amount
                 text = (
                     f"{amount} offsets of {place} were gone from {flow.source} before they were copied "
                     f"({at - amount} to {at - 1}): its retention is shorter than the delay"
@@ -440,6 +497,10 @@ class Relay:
         if stop:
             self._stop(partition, f"{text}: stopped, as {stop}")
             return False
+        if finding.trouble is Trouble.LOST:
+            partition.counters.lost += amount
+        elif finding.trouble is Trouble.UNKNOWN_RECORDS:
+            partition.counters.duplicates += amount
         self.ledger.event(partition, str(finding.trouble), amount, text)
         return True
 
@@ -460,11 +521,13 @@ class Relay:
         topics = sorted({p.place.topic for p in self.partitions if p.state is State.RUNNING})
 
         def work() -> Metadata:
-            client = self.job.client("source")
+            if self._refresh_client is None:
+                self._refresh_client = self.job.client("source")
             try:
-                return client.metadata(topics)
+                return self._refresh_client.metadata(topics)
             finally:
-                client.close()
+                if self._closed:
+                    self._close_clients()
 
         def done(metadata: Metadata | None, error: Exception | None) -> None:
             self._refreshing = False

@@ -3,7 +3,7 @@
 The family: this process (the driver), its JVM, and Spark's Python processes, which are children of the JVM.
 * Ctrl-C reaches only this process: the JVM leads a session of its own, and all others are in it.
 * When this process dies, however it dies, the pipe to the JVM's standard input ends; the JVM exits, the pipes to the
-  Python daemons end, and those end their workers.
+  Python daemons end, and those end their workers. (For readers see `leash`.)
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -85,13 +85,15 @@ appender.file.strategy.max = 2
 
 # What Spark runs as Python: the same interpreter, but never with modules from the working directory (-P). For the
 # workers of tasks there is a setting to name the daemon, but none for those two that Spark asks at every epoch's end
-# (the others, asked once per query, would only hold memory).
+# (the others, asked once per query, would only hold memory); nor for the process of a stream's reader.
 _PYTHON = """\
 #!/bin/sh
-case "$2 $3" in
-"pyspark.daemon pyspark.sql.worker.write_into_data_source" | \\
-"pyspark.daemon pyspark.sql.worker.python_streaming_sink_runner")
-  module=$3; shift 3; set -- -m twinlog.pipeline.worker_daemon "$module" "$@" ;;
+case "$*" in
+"-m pyspark.daemon pyspark.sql.worker.write_into_data_source" | \\
+"-m pyspark.daemon pyspark.sql.worker.python_streaming_sink_runner")
+  set -- -m twinlog.pipeline.worker_daemon "$3" ;;
+"-m pyspark.sql.streaming.python_streaming_source_runner")
+  set -- -m twinlog.pipeline.leash "$2" ;;
 esac
 exec {python} -P "$@"
 """
@@ -138,7 +140,7 @@ def stop(spark: SparkSession, seconds: float = 20.0) -> None:
     deadline = threading.Timer(seconds, _kill, [process])
     deadline.start()
     try:
-        with _hushed(), contextlib.suppress(Exception):  # a JVM that died before has nothing to say
+        with hushed(), contextlib.suppress(Exception):  # a JVM that died before has nothing to say
             spark.stop()
         _end(process)
     finally:
@@ -243,20 +245,27 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """py4j writes a traceback into the root log for each call to a JVM that is gone; PySpark warns."""
+def hushed() -> Iterator[None]:
+    """A JVM that dies makes PySpark talk: py4j writes a traceback into the root log for each call, the server that
+    collects accumulators prints one, others warn. Whoever calls Spark says in one line what it comes down to.
+    """
 
     def keep(record: logging.LogRecord) -> bool:
         return "py4j" not in record.pathname
 
     root = logging.getLogger()
     root.addFilter(keep)
+    servers = (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer)
+    for server in servers:
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         root.removeFilter(keep)
+        for server in servers:
+            del server.handle_error  # that of their base is back
 
 
 def _process() -> Popen[bytes] | None:

@@ -25,15 +25,16 @@ class Command:
     verb: str  # run, end, stop
     run: str
     epoch: int = -1
+    flow: str = ""  # with its label: several may lead from one cluster to the other, and all share the topic
 
     def encode(self) -> bytes:
-        return json.dumps({"verb": self.verb, "run": self.run, "epoch": self.epoch}).encode()
+        return json.dumps({"verb": self.verb, "run": self.run, "epoch": self.epoch, "flow": self.flow}).encode()
 
     @classmethod
     def decode(cls, value: bytes | None) -> "Command | None":
         match _loaded(value):
-            case {"verb": str(verb), "run": str(run), "epoch": int(epoch)}:
-                return cls(verb, run, epoch)
+            case {"verb": str(verb), "run": str(run), "epoch": int(epoch), "flow": str(flow)}:
+                return cls(verb, run, epoch, flow)
         return None
 
 

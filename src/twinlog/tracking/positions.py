@@ -31,6 +31,7 @@ class Facts:
     target_end: int
     reset: str  # auto.offset.reset
     recreated: bool = False  # the source's topic has another id than when the anchors were written
+    remote_recreated: bool = False  # so has the remote topic
     truncated_at: int | None = None  # the source's leader says that its log parts from ours here
 
 
@@ -59,16 +60,15 @@ class Stuck:
 def decide(facts: Facts) -> Start | Walk | Stuck:
     if facts.recreated:
         return Start(facts.source_start, Trouble.RECREATED)
-    if facts.truncated_at is not None:
-        return Start(facts.truncated_at, Trouble.TRUNCATED)
+    if facts.remote_recreated and facts.anchors:
+        return _again(facts)
     usable = [anchor for anchor in facts.anchors if anchor.target <= facts.target_end]
     if usable:
         anchor = max(usable, key=lambda each: each.target)
         return Start(anchor.source) if anchor.target == facts.target_end else Walk(anchor)
     if facts.anchors:
-        if facts.target_end == 0:  # the remote topic was made again: it gets everything again
-            first = _reset(facts)
-            return Start(first.source, Trouble.TARGET_LOST) if isinstance(first, Start) else first
+        if facts.target_end == 0:
+            return _again(facts)
         return Walk(min(facts.anchors, key=lambda each: each.target), back=True)
     if facts.mm2_offset is not None and facts.mm2_offset >= 0:
         return Start(facts.mm2_offset + 1)
@@ -79,10 +79,20 @@ def decide(facts: Facts) -> Start | Walk | Stuck:
 
 
 def within(start: Start, facts: Facts) -> Start:
-    """What retention took before it was copied is lost; how much is known, so it is said."""
-    if start.source < facts.source_start and start.trouble in {None, Trouble.UNKNOWN_RECORDS}:
+    """What retention took before it was copied is lost; how much is known, so it is said. The same for the end of the
+    source's log: what was copied behind the place where it was cut off is not there any more.
+    """
+    if start.source < facts.source_start and start.trouble is not Trouble.RECREATED:
         return Start(facts.source_start, Trouble.LOST, facts.source_start - start.source)
+    if facts.truncated_at is not None and start.source > facts.truncated_at and not facts.recreated:
+        return Start(facts.truncated_at, Trouble.TRUNCATED, start.source - facts.truncated_at)
     return start
+
+
+def _again(facts: Facts) -> Start | Stuck:
+    """The remote topic was made again: it gets everything again."""
+    first = _reset(facts)
+    return Start(first.source, Trouble.TARGET_LOST) if isinstance(first, Start) else first
 
 
 def _reset(facts: Facts) -> Start | Stuck:

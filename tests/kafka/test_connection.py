@@ -1,0 +1,127 @@
+"""Frames over one socket, in whatever pieces they come."""
+
+import random
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from twinlog.errors import ProtocolError
+from twinlog.kafka.connection import LARGEST_FRAME, Connection, Pool
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Connection, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    connection = Connection(ours, Pool(keep=1 << 20))
+    yield connection, theirs
+    connection.close()
+    theirs.close()
+
+
+def _frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        found += sock.recv(size - len(found))
+    return found
+
+
+def test_parts_arrive_as_one_frame(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    connection.send([b"head", memoryview(b"batch"), bytearray(b"tail")], "token")
+    assert _exactly(broker, 17) == _frame(b"headbatchtail")
+    assert not connection.unsent
+
+
+def test_what_the_socket_does_not_take_is_sent_later_and_in_order(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    bodies = [random.Random(number).randbytes(300_000) for number in range(6)]
+    for number, body in enumerate(bodies):
+        connection.send([body[:7], body[7:]], number)
+    assert connection.unsent
+    expected = b"".join(map(_frame, bodies))
+    found = b""
+    while len(found) < len(expected):
+        found += broker.recv(50_000)
+        connection.flush()
+    assert found == expected
+    assert not connection.unsent
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000, 65_536, 1 << 20])
+def test_answers_are_whole_however_they_are_cut(pair: tuple[Connection, socket.socket], step: int) -> None:
+    connection, broker = pair
+    sizes = [4, 5, 100, 65_531, 65_532, 65_533, 70_000, 4, 200_000] if step > 3 else [4, 70_000, 5]
+    bodies = [random.Random(size).randbytes(size) for size in sizes]
+    for number, _ in enumerate(bodies):
+        connection.send([b""], number)
+    stream = b"".join(map(_frame, bodies))
+
+    def speak() -> None:
+        for at in range(0, len(stream), step):
+            broker.sendall(stream[at : at + step])
+
+    speaker = threading.Thread(target=speak)
+    speaker.start()
+    found: list[tuple[Any, bytes]] = []
+    while len(found) < len(bodies):
+        select.select([connection], [], [], 10)
+        for token, buffer in connection.receive():
+            found.append((token, bytes(buffer.view)))
+            buffer.release()
+    speaker.join()
+    assert found == list(enumerate(bodies))
+    assert not connection.waiting
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_FRAME + 1, 0x48545450])
+def test_a_size_that_no_broker_announces_is_refused(pair: tuple[Connection, socket.socket], size: int) -> None:
+    connection, broker = pair
+    connection.send([b""], "token")
+    broker.sendall(struct.pack(">i", size) + b"rest")
+    with pytest.raises(ProtocolError, match="Kafka listener"):
+        connection.receive()
+
+
+def test_an_answer_that_nobody_asked_for_is_refused(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    broker.sendall(_frame(b"hello"))
+    with pytest.raises(ProtocolError):
+        connection.receive()
+
+
+def test_the_other_side_is_gone(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    broker.close()
+    with pytest.raises(ConnectionResetError):
+        connection.receive()
+    with pytest.raises(OSError):  # noqa: PT011
+        connection.send([b"x"], "token")
+
+
+def test_memory_is_lent_again_only_when_all_have_given_it_back() -> None:
+    pool = Pool(keep=1 << 20)
+    first = pool.take(100_000)
+    first.hold()
+    first.release()
+    assert pool.take(100_000).memory is not first.memory
+    first.release()
+    again = pool.take(90_000)
+    assert again.memory is first.memory
+    assert len(again.view) == 90_000
+
+
+def test_idle_memory_has_a_limit() -> None:
+    pool = Pool(keep=1 << 20)
+    for buffer in [pool.take(400_000) for _ in range(10)]:
+        buffer.release()
+    assert sum(len(memory) for memory in pool._idle) <= 1 << 20
