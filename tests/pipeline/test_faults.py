@@ -159,7 +159,7 @@ def test_brokers_that_die_move_and_sleep_on_either_side_lose_nothing(
 def test_quotas_are_obeyed(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
     """Kafka says how long to be silent; whoever is not silent is muted, and everyone on his connection with him."""
     us.create_topic(topic, PARTITIONS)
-    flow = mirror(us, eu, topic)
+    flow = mirror(us, eu, topic, alias="slow")  # quotas stay, and shall concern no other test's flow
     client = f"twinlog-{flow.config.flow}-0"
     for cluster, quota in ((us, "consumer_byte_rate=110000"), (eu, "producer_byte_rate=90000")):
         cluster.tool("configs", "--alter", "--add-config", quota, "--entity-type", "clients", "--entity-name", client)

@@ -16,8 +16,9 @@ from twinlog.lab.compare import read
 from twinlog.lab.transactions import Transactions, producer_id
 from twinlog.lab.wire import Wire
 from twinlog.model import Anchor, TopicPartition
-from twinlog.pipeline.job import Claim
+from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.partition import State
+from twinlog.pipeline.planner import Planner
 from twinlog.tracking import source_offsets
 from twinlog.tracking.source_offsets import Cursor
 
@@ -216,6 +217,40 @@ def test_a_late_batch_of_ours_is_never_followed_by_a_wrong_one(
                     assert "45" in str(error)  # noqa: PT017  # the relay was faster, and is further
         running.until(lambda: running[topic].acked == 80, "copied")
     flow.until_equal(topic, seconds=0)
+
+
+def test_claims_that_were_made_before_somebody_else_began_repeat_nothing(
+    us: Cluster, eu: Cluster, topic: str, mirror: Any
+) -> None:
+    """Two runs are planned when nothing is known yet. The second one comes late: its claims know of no position."""
+    us.create_topic(topic)
+    flow = mirror(us, eu, topic)
+    first, second = flow.start(), flow.start()
+    _write(us, topic, range(50))
+    with first:
+        first.until(lambda: first[topic].acked == 50, "copied")
+    _write(us, topic, range(50, 80))
+    with second:
+        second.until(lambda: second[topic].acked == 80, "copied")
+        assert second[topic].counters.records == 30
+    flow.until_equal(topic, seconds=0)
+    assert not flow.events(topic)
+
+
+def test_two_first_runs_at_once_agree_on_one_producer(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
+    """With a number each, neither would be refused for what the other has written already."""
+    flow = mirror(us, eu, topic, alias="agreeing")
+    planners = [Planner(flow.config, str(each)) for each in range(3)]
+    for planner in planners:
+        planner.prepare()
+        planner._positions.read()
+    job = Job(flow.config.flow, flow.config, (), ())
+    used = [planner._producer_ids(3, job.offsets)[-1] for planner in planners]
+    used += [planner.plan(1, once=False, claims=[]).producers[-1] for planner in planners]
+    used.append(flow.job().producers[-1])
+    assert len(set(used)) == 1
+    for planner in planners:
+        planner.close()
 
 
 @pytest.mark.parametrize("offset", [1, 55, 130, 300])

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,6 +51,10 @@ def _delete_topic(cluster: Cluster, topic: str) -> None:
             return not wire.partitions(topic)
 
     until(gone, f"deleting {topic}")
+
+
+def _has_copies(cluster: Cluster, topic: str, brokers: list[int]) -> bool:
+    return bool(cluster.partition(topic, 0)["replica_nodes"] == brokers)
 
 
 def _kinds(flow: Any, topic: str) -> list[str]:
@@ -111,6 +116,27 @@ def test_a_topic_that_is_made_again_while_nobody_looks_is_known_by_its_id(
     assert _values(eu, flow.remote(topic)) == [*range(50), *range(1000, 1080)]
     flow.copy()
     assert _values(eu, flow.remote(topic)) == [*range(50), *range(1000, 1080)]
+
+
+def test_a_sleeper_that_missed_a_topics_second_life_does_not_begin_it_again(
+    us: Cluster, eu: Cluster, topic: str, mirror: Any
+) -> None:
+    us.create_topic(topic)
+    _write(us, topic, range(50))
+    flow = mirror(us, eu, topic)
+    sleeper = flow.process().start()
+    flow.until_equal(topic)
+    sleeper.pause()
+    _delete_topic(us, topic)
+    us.create_topic(topic)
+    _write(us, topic, range(1000, 1080))
+    flow.copy()
+    sleeper.resume()
+    time.sleep(1)
+    _write(us, topic, range(1080, 1090))
+    until(lambda: len(_values(eu, flow.remote(topic))) >= 140, "copied")
+    time.sleep(0.5)
+    assert _values(eu, flow.remote(topic)) == [*range(50), *range(1000, 1090)]
 
 
 def test_what_was_deleted_before_it_was_copied_is_counted_and_told(
@@ -315,6 +341,7 @@ def test_a_log_that_was_cut_off_by_an_unclean_election_is_told_on_either_side(
         trio.create_topic(name, 1, 2, settings)
         with trio.admin() as admin:
             admin.alter_partition_reassignments({Place(name, 0): [0, 1]})
+        until(partial(_has_copies, trio, name, [0, 1]), "moving")
         trio.move_leader(name, 0, to=0)
     with out.start() as leaving, home.start() as arriving:
         _write(trio, topic, range(50))

@@ -91,8 +91,16 @@ class Connection:
     def send(self, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> None:
         """`parts` together are one frame without its size. Sends what the socket takes now, keeps the rest."""
         self.waiting.append(token)
-        self._out.append(memoryview(_SIZE.pack(sum(len(part) for part in parts))))
-        self._out.extend(memoryview(part) for part in parts if part)  # an empty one would never be sent
+        size = sum(map(len, parts))
+        frame = [_SIZE.pack(size), *parts]
+        sent = 0
+        if self._plain and not self._out and len(frame) <= _IOV_MAX:
+            with contextlib.suppress(BlockingIOError):
+                sent = self.sock.sendmsg(frame)
+            if sent == size + 4:  # nearly always: then nothing is left to keep
+                return
+        self._out.extend(memoryview(part) for part in frame if part)  # an empty one would never be sent
+        self._sent(sent)
         self.flush()
 
     @property
@@ -107,14 +115,18 @@ class Connection:
                 sent = self.sock.sendmsg(islice(out, _IOV_MAX)) if self._plain else self.sock.send(out[0])
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 return
-            while sent:
-                first = out[0]
-                if sent >= len(first):
-                    sent -= len(first)
-                    out.popleft()
-                else:
-                    out[0] = first[sent:]
-                    sent = 0
+            self._sent(sent)
+
+    def _sent(self, count: int) -> None:
+        out = self._out
+        while count:
+            first = out[0]
+            if count >= len(first):
+                count -= len(first)
+                out.popleft()
+            else:
+                out[0] = first[count:]
+                count = 0
 
     def receive(self) -> list[tuple[Any, Buffer]]:
         """The answers that are complete by now, each with its request's token. OSError when the other side is gone."""

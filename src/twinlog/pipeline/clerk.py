@@ -38,6 +38,7 @@ class Clerk:
         self._pending: dict[tuple[str, TopicPartition], list[Note]] = {}
         self._busy = False
         self._closing = False
+        self._hurry = False
         self.error = ""  # of the last attempt; empty when it succeeded
         self._thread = threading.Thread(target=self._work, name="clerk", daemon=True)
         self._thread.start()
@@ -51,9 +52,11 @@ class Clerk:
             self._lock.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Whether everything was written in time."""
+        """Whether everything was written in time. From now on nothing is put off for long."""
         deadline = time.monotonic() + seconds
         with self._lock:
+            self._hurry = True
+            self._lock.notify_all()
             while (self._pending or self._busy) and (left := deadline - time.monotonic()) > 0:
                 self._lock.wait(left)
             return not self._pending and not self._busy
@@ -82,7 +85,10 @@ class Clerk:
                     for at, notes in left.items():
                         self._pending[at] = newest([*notes, *self._pending.get(at, [])])
                     self._busy = False
-                    self._lock.wait_for(lambda: self._closing, pause)
+                    if self._hurry:
+                        self._lock.wait(0.1)
+                    else:
+                        self._lock.wait_for(lambda: self._closing or self._hurry, pause)
                 pause = min(pause * 2, 5.0)
             else:
                 pause = 0.1

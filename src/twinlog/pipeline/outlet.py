@@ -20,20 +20,14 @@ _REQUEST_BYTES: Final = 4 << 20
 
 
 class Handler(Protocol):
-    def acked(self, partition: Partition, piece: Piece, outcome: Outcome) -> None: ...
+    def acked(self, partition: Partition, piece: Piece, base: int) -> None: ...
     def refused(self, partition: Partition, piece: Piece, outcome: Outcome) -> None: ...
     def target_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None: ...
 
 
-class Sent:
-    """A piece in a request. `generation` tells whether its answer still matters to the partition."""
-
-    __slots__ = ("generation", "partition", "piece")
-
-    def __init__(self, partition: Partition, piece: Piece) -> None:
-        self.partition = partition
-        self.piece = piece
-        self.generation = partition.generation
+# A piece in a request, and the generation of its partition: it tells whether the answer still matters.
+Sent = tuple[Partition, int, Piece]
+Request = dict[tuple[str, int], Sent]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +78,7 @@ class Outlet(Links[TargetLink]):
             return
         while link.ready and len(link.connection.waiting) < _IN_FLIGHT and now >= link.quiet_until:
             topics: dict[str, list[tuple[int, memoryview]]] = {}
-            request: dict[tuple[str, int], Sent] = {}
+            request: Request = {}
             size = 0
             for partition in list(link.ready):
                 del link.ready[partition]
@@ -94,7 +88,7 @@ class Outlet(Links[TargetLink]):
                     link.ready[partition] = None  # to the end: its turn comes again after the others'
                 remote = partition.remote
                 topics.setdefault(remote.topic, []).append((remote.partition, piece.view))
-                request[remote] = Sent(partition, piece)
+                request[remote] = (partition, partition.generation, piece)
                 size += len(piece.view)
                 if size >= _REQUEST_BYTES:
                     break
@@ -111,37 +105,53 @@ class Outlet(Links[TargetLink]):
             )
         self.pump(link)
 
-    def answered(self, link: TargetLink, token: dict[tuple[str, int], Sent], buffer: Buffer) -> None:
+    def answered(self, link: TargetLink, token: Request, buffer: Buffer) -> None:
         try:
-            answer = produce.decode(buffer.view)
-            for outcome in answer.outcomes:
-                sent = token.pop((outcome.topic, outcome.partition), None)
-                if sent is None:
-                    raise ProtocolError(f"an answer about {outcome.topic}-{outcome.partition}, which was not asked")
-                sent.piece.release()
-                partition = sent.partition
-                if sent.generation != partition.generation:
-                    continue
-                if outcome.error:
-                    self._handler.refused(partition, sent.piece, outcome)
-                else:
-                    partition.flight.popleft()
-                    self._handler.acked(partition, sent.piece, outcome)
+            well = produce.all_well(buffer.view)
+            if well is None:
+                throttle = self._not_all_well(token, buffer)
+            else:
+                landed, throttle = well
+                for key, base in landed:
+                    if key not in token:
+                        raise ProtocolError(f"an answer about {key[0]}-{key[1]}, which was not asked")
+                    partition, generation, piece = token.pop(key)
+                    piece.release()
+                    if generation == partition.generation:
+                        partition.flight.popleft()
+                        self._handler.acked(partition, piece, base)
             if token:
                 raise ProtocolError("an answer that says nothing about some of the partitions")
         finally:
             buffer.release()
-            for sent in token.values():
-                sent.piece.release()
-        if answer.throttle_ms:
-            self.throttled_ms += answer.throttle_ms
-            link.quiet_until = time.monotonic() + answer.throttle_ms / 1000
+            for _, _, piece in token.values():
+                piece.release()
+        if throttle:
+            self.throttled_ms += throttle
+            link.quiet_until = time.monotonic() + throttle / 1000
         self.pump(link)
+
+    def _not_all_well(self, token: Request, buffer: Buffer) -> int:
+        answer = produce.decode(buffer.view)
+        for outcome in answer.outcomes:
+            sent = token.pop((outcome.topic, outcome.partition), None)
+            if sent is None:
+                raise ProtocolError(f"an answer about {outcome.topic}-{outcome.partition}, which was not asked")
+            partition, generation, piece = sent
+            piece.release()
+            if generation != partition.generation:
+                continue
+            if outcome.error:
+                self._handler.refused(partition, piece, outcome)
+            else:
+                partition.flight.popleft()
+                self._handler.acked(partition, piece, outcome.base_offset)
+        return answer.throttle_ms
 
     def lost(self, link: TargetLink, tokens: list[Any], reason: str) -> None:
         for request in tokens:
-            for sent in request.values():
-                sent.piece.release()
+            for _, _, piece in request.values():
+                piece.release()
         self._handler.target_lost(link.node, list(link.partitions), reason)
 
     def failed(self, link: TargetLink, reason: str) -> None:

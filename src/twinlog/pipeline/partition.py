@@ -126,6 +126,7 @@ class Partition:
     # What is known of it by others
     anchors: tuple[Anchor, ...] = ()  # from which its position can be worked out, newest last
     mm2_offset: int | None = None
+    fresh: bool = False  # they were read for this recovery, not by the planner
     had_cursor: bool = False
     written: Anchor | None = None  # the cursor in the offsets topic
     written_epoch: int = -1  # the source's leader epoch in it

@@ -35,7 +35,7 @@ class Positions:
             if isinstance(entry, CursorEntry) and entry.flow == self._flow:
                 _keep(self.cursors, TopicPartition(entry.topic, entry.partition), entry.cursor)
             elif isinstance(entry, ProducersEntry) and entry.flow == self._flow:
-                self.producers = entry.producers or Producers()
+                self._hear_of(entry.producers or Producers())
             elif (
                 isinstance(entry, SourceOffset)
                 and entry.connector == self._connector
@@ -48,6 +48,11 @@ class Positions:
             except ValueError:
                 continue  # not a sync: whoever wrote it meant something else
             self.anchors[TopicPartition(sync.topic, sync.partition)] = Anchor(sync.upstream, sync.downstream)
+
+    def _hear_of(self, producers: Producers) -> None:
+        """Of runs that got an id each at the same time, all use that of the first one who wrote it down."""
+        ours = self.producers.ids[-1:]
+        self.producers = producers.adding(*ours) if producers.ids and ours else producers
 
     def known(self, claim: Claim) -> Claim:
         place = claim.place

@@ -20,7 +20,7 @@ from twinlog.kafka import codes
 from twinlog.kafka.client import EARLIEST, LATEST, Client, Metadata
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import Part
-from twinlog.kafka.records import Headers, decode
+from twinlog.kafka.records import Record, decode
 from twinlog.model import Anchor, TopicPartition
 from twinlog.pipeline.lanes import Rules, cut
 from twinlog.pipeline.partition import Partition, Piece
@@ -53,6 +53,7 @@ class Question:
     remote_id: uuid.UUID
     producer: Producer | None  # what comes after the newest anchor, if it is known
     had_cursor: bool  # whether we ever wrote to it
+    fresh: bool = False  # the anchors were read just now, so there is nothing to be had from reading them again
     truncated_at: int | None = None
     out_of_range: int | None = None  # the source offset that the leader does not have
 
@@ -80,6 +81,7 @@ class Finding:
     error: str = ""
     code: int = 0
     final: bool = False
+    stale: bool = False  # the anchors do not fit what the target holds: somebody else has been at work since
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,24 @@ class Manner:
 
 
 class Seen(NamedTuple):
-    """A record as it is compared. `timed`: its time is the producer's, so both sides must have the same."""
+    """A record as it is compared: by hashes, so that a second of a fast partition fits into memory.
 
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    `timed`: its time is the producer's, so both sides must have the same.
+    """
+
+    key: int
+    content: int  # key, value and headers
     timestamp: int
+    gone: bool  # a tombstone, which the cleaner may take away at last
     timed: bool
 
+    @classmethod
+    def of(cls, record: Record, *, timed: bool) -> "Seen":
+        content = hash((record.key, record.value, record.headers))
+        return cls(hash(record.key), content, record.timestamp, record.value is None, timed)
+
     def identity(self, timed: bool) -> Hashable:
-        return self[:4] if timed else self[:3]
+        return (self.content, self.timestamp) if timed else self.content
 
     def same(self, other: "Seen") -> bool:
         timed = self.timed and other.timed
@@ -144,6 +154,7 @@ class Recovery:
                 _fail(finding, str(error), getattr(error, "code", 0))
             except (RelayError, ValueError) as error:
                 _fail(finding, str(error), final=True)
+                finding.stale = not finding.question.fresh
         return findings, upstream, downstream
 
     def _leaders(self, question: Question, upstream: Metadata, downstream: Metadata) -> Finding:
@@ -180,6 +191,11 @@ class Recovery:
             remote_recreated=_another(question.remote_id, finding.remote_id),
             truncated_at=question.truncated_at,
         )
+        if not question.fresh and (facts.recreated or (not facts.anchors and target_end > 0)):
+            # Somebody who has seen the same before us has written down from where; we would write everything again.
+            _fail(finding, f"{question.remote} may have been written to since its position was read")
+            finding.stale = True
+            return
         decision = decide(facts)
         finding.expected = target_end
         producer = question.producer
@@ -248,7 +264,7 @@ class Recovery:
             return Start(position if match else anchor.source)
         finding.foreign = others
         later = {record.key for at, record in here if at >= position}
-        if all(record.key in later or record.value is None for record in there[behind:]):
+        if all(record.key in later or record.gone for record in there[behind:]):
             return Start(position)  # a later record of the same key is why the cleaner took them
         if anchor.source < facts.source_start and match is None:
             return Start(min(anchor.source + count, facts.source_start))  # all that was copied is gone by now
@@ -290,7 +306,7 @@ class Recovery:
                 continue
             record = decode(piece.view)[count - 1]
             position = (piece.offsets[count - 1] if piece.offsets else piece.first + count - 1) + 1
-            return position, Seen(record.key, record.value, record.headers, record.timestamp, timed), 0
+            return position, Seen.of(record, timed=timed), 0
         return position, last, count
 
     def _source_records(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[int, "Seen"]]:
@@ -300,7 +316,7 @@ class Recovery:
             for at, record in enumerate(decode(piece.view)):
                 offset = piece.offsets[at] if piece.offsets else piece.first + at
                 if offset < end:
-                    yield offset, Seen(record.key, record.value, record.headers, record.timestamp, timed)
+                    yield offset, Seen.of(record, timed=timed)
 
     def _pieces(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[Piece, bool]]:
         """As they would be copied; and whether their records have times of their own."""
@@ -346,7 +362,7 @@ class Recovery:
                 timed = not header[5] & b.LOG_APPEND_TIME
                 for record in decode(view):
                     if start <= record.offset < facts.target_end:
-                        yield Seen(record.key, record.value, record.headers, record.timestamp, timed)
+                        yield Seen.of(record, timed=timed)
 
     def _remote_batches(
         self, remote: TopicPartition, start: int, end: int
@@ -439,5 +455,4 @@ def _last_of(view: memoryview | None) -> "Seen | None":
     header = b.HEADER.unpack_from(view)
     if not records or records[-1].offset != header[0] + header[6]:
         return None  # compaction took it
-    last = records[-1]
-    return Seen(last.key, last.value, last.headers, last.timestamp, not header[5] & b.LOG_APPEND_TIME)
+    return Seen.of(records[-1], timed=not header[5] & b.LOG_APPEND_TIME)

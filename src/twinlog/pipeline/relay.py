@@ -9,6 +9,7 @@ Whatever goes wrong with a partition on its way has one cure: forget what is bet
 import contextlib
 import selectors
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -21,10 +22,11 @@ from twinlog.model import Anchor
 from twinlog.pipeline.clerk import Clerk
 from twinlog.pipeline.errands import Errands
 from twinlog.pipeline.intake import Intake
-from twinlog.pipeline.job import Job
+from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.ledger import Ledger
 from twinlog.pipeline.outlet import Outlet
 from twinlog.pipeline.partition import Partition, Piece, State
+from twinlog.pipeline.positions import Positions
 from twinlog.pipeline.recovery import Finding, Producer, Question, Recovery
 from twinlog.tracking.positions import Trouble
 
@@ -57,6 +59,7 @@ class Relay:
             for claim in job.claims
         ]
         self.waiting_bytes = 0
+        self._bounded = any(p.until is not None for p in self.partitions)
         self._stopped = stopped
         self._ending: str | None = None
         self._selector = selectors.DefaultSelector()
@@ -131,9 +134,7 @@ class Relay:
             return "time"
         if self._stopped():
             return "stopped"
-        if all(p.state in {State.DONE, State.STOPPED} for p in self.partitions) and any(
-            p.until is not None for p in self.partitions
-        ):
+        if self._bounded and all(p.state in {State.DONE, State.STOPPED} for p in self.partitions):
             return "done"
         return ""
 
@@ -214,8 +215,8 @@ class Relay:
 
     # What comes back from the target
 
-    def acked(self, partition: Partition, piece: Piece, outcome: Outcome) -> None:
-        base, count = outcome.base_offset, piece.count
+    def acked(self, partition: Partition, piece: Piece, base: int) -> None:
+        count = piece.count
         size = len(piece.view)
         partition.waiting_bytes -= size
         self.waiting_bytes -= size
@@ -328,6 +329,7 @@ class Relay:
     def _stop(self, partition: Partition, reason: str) -> None:
         self.recover(partition, reason)
         partition.state = State.STOPPED
+        partition.fresh = False
         partition.retry_at = time.monotonic() + _AGAIN
         self.ledger.event(partition, "stopped", 0, reason)
 
@@ -364,7 +366,7 @@ class Relay:
         questions = [self._question(p) for p in due]
         by_place = {p.place: (p, p.generation) for p in due}
 
-        def work() -> tuple[list[Finding], Metadata, Metadata]:
+        def work() -> tuple[list[Finding], Metadata, Metadata, Positions | None]:
             if self._recovery_clients is None:
                 self._recovery_clients = (self.job.client("source"), self.job.client("target"))
             try:
@@ -374,23 +376,32 @@ class Relay:
                 begun = [f for f in found[0] if not f.error and not self.job.stops_on(f.trouble)]
                 if not self._closed:
                     self.ledger.secure(begun, self._recovery_clients[1])
+                positions = None
+                if any(f.stale for f in found[0]):
+                    positions = Positions(self.job.config, *self._recovery_clients)
+                    positions.read()
             finally:
                 if self._closed:  # the epoch ended meanwhile
                     self._close_clients()
-            return found
+            return *found, positions
 
-        def done(result: tuple[list[Finding], Metadata, Metadata] | None, error: Exception | None) -> None:
+        def done(
+            result: tuple[list[Finding], Metadata, Metadata, Positions | None] | None, error: Exception | None
+        ) -> None:
             self._recovering = False
             if result is None:
                 for partition, _ in by_place.values():
                     self._failed(partition, str(error))
                 return
-            findings, upstream, downstream = result
+            findings, upstream, downstream, positions = result
             self.intake.brokers, self.outlet.brokers = upstream.brokers, downstream.brokers
             for finding in findings:
                 partition, generation = by_place[finding.question.place]
                 if partition.generation == generation and partition.state is State.RECOVERING:
-                    self._found(partition, finding)
+                    if finding.stale and positions is not None:
+                        self._reread(partition, positions)
+                    else:
+                        self._found(partition, finding)
             self._recover_due(time.monotonic())
 
         self._errands.run(work, done)
@@ -408,9 +419,21 @@ class Relay:
             remote_id=p.remote_id,
             producer=Producer(p.producer_id, p.producer_epoch, p.acked_sequence) if trusted else None,
             had_cursor=p.had_cursor or known,
+            fresh=p.fresh,
             truncated_at=p.truncated_at,
             out_of_range=p.out_of_range,
         )
+
+    def _reread(self, partition: Partition, positions: Positions) -> None:
+        """Another task has carried it since our claim was made: what that one wrote down holds."""
+        claim = positions.known(Claim(partition.place, partition.remote))
+        partition.anchors, partition.mm2_offset = claim.anchors, claim.mm2_offset
+        partition.had_cursor = partition.had_cursor or claim.cursor is not None
+        if claim.cursor is not None:
+            with contextlib.suppress(ValueError):
+                partition.topic_id = uuid.UUID(claim.cursor.topic_id)
+        partition.acked = partition.expected = -1
+        partition.fresh = True
 
     def _failed(self, partition: Partition, reason: str) -> None:
         partition.failures += 1
@@ -452,6 +475,7 @@ class Relay:
         partition.producer_id, partition.producer_epoch = finding.producer.id, finding.producer.epoch
         partition.sequence = partition.acked_sequence = finding.producer.sequence
         partition.proven = finding.proven
+        partition.fresh = False
         partition.high_watermark, partition.log_start = finding.source_end, finding.source_start
         partition.written = Anchor(finding.position, finding.expected)
         partition.had_cursor = True
@@ -491,7 +515,6 @@ class Relay:
                     f"they are copied again, from offset {at} of {place} on"
                 )
             case _:
-                partition.counters.duplicates += amount
                 text = f"{remote} holds {amount} records that no known mirror wrote; copying begins at {at} of {place}"
         stop = self.job.stops_on(finding.trouble)
         if stop:
