@@ -23,7 +23,7 @@ def dial(config: ClientConfig, host: str, port: int, timeout: float) -> socket.s
     protocol = config["security.protocol"].upper()
     if protocol != _SUPPORTED:
         raise KafkaError(
-            f"security.protocol = {protocol} cannot be used for the records yet: give the flow a {_SUPPORTED} listener"
+            f"{host}:{port}: security.protocol = {protocol} is not supported yet: give the flow a {_SUPPORTED} listener"
         )
     try:
         sock = socket.create_connection((host, port), timeout)
