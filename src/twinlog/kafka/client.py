@@ -146,10 +146,6 @@ class Client:
         except RefusedError as error:
             raise RefusedError(f"cluster {self.alias}: {error}", error.code) from error
 
-    def supports(self, api_key: int, version: int) -> bool:
-        low, high = self._channel(None).versions.get(api_key, (0, -1))
-        return low <= version <= high
-
     def _drop(self, node: int | None) -> None:
         channel = self._channels.pop(node, None)
         if channel is not None:

@@ -10,12 +10,9 @@ CORRUPT_MESSAGE: Final = 2
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 MESSAGE_TOO_LARGE: Final = 10
 RECORD_LIST_TOO_LARGE: Final = 18
-TOPIC_AUTHORIZATION_FAILED: Final = 29
 INVALID_TIMESTAMP: Final = 32
 UNSUPPORTED_VERSION: Final = 35
 TOPIC_ALREADY_EXISTS: Final = 36
-OUT_OF_ORDER_SEQUENCE: Final = 45
-DUPLICATE_SEQUENCE: Final = 46
 FETCH_SESSION_ID_NOT_FOUND: Final = 70
 INVALID_FETCH_SESSION_EPOCH: Final = 71
 UNKNOWN_TOPIC_ID: Final = 100
@@ -39,8 +36,3 @@ def name(code: int) -> str:
     """As Kafka spells it: `NOT_LEADER_OR_FOLLOWER`."""
     error = kafka.errors.for_code(code)
     return str(getattr(error, "message", None) or f"error {code}")
-
-
-def meaning(code: int) -> str:
-    error = kafka.errors.for_code(code)
-    return str(getattr(error, "description", "") or name(code))

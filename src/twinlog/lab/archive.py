@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from twinlog import java
+from twinlog.cache import cache_folder
 from twinlog.lab import jars
 
 
@@ -82,4 +83,4 @@ def _place(line: str, role: str) -> Path | None:
         seen = f"{modules} {modules.stat().st_size} {modules.stat().st_mtime_ns} {jars.fetch(line).name}"
     except OSError:
         return None  # not a Java that we understand
-    return jars.cache_folder() / f"{role}-{line}-{hashlib.sha256(seen.encode()).hexdigest()[:12]}.jsa"
+    return cache_folder() / f"{role}-{line}-{hashlib.sha256(seen.encode()).hexdigest()[:12]}.jsa"

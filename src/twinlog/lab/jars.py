@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from twinlog.cache import cache_folder
 from twinlog.errors import LabError, TwinlogError
 from twinlog.lab import ivy
 from twinlog.lab.progress import Progress
@@ -52,15 +53,6 @@ class Jar:
     @property
     def file_name(self) -> str:
         return f"{self.name}-{self.version}.jar"
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept for every clone and every run: TWINLOG_CACHE, or the platform's place for caches."""
-    if own := os.environ.get("TWINLOG_CACHE"):
-        return Path(own)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "twinlog"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twinlog"
 
 
 def class_path(line: str = NEWEST) -> str:

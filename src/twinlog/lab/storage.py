@@ -11,6 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
+from twinlog.cache import cache_folder
 from twinlog.config.properties import properties_text
 from twinlog.lab import jars, java_process
 from twinlog.lab.process import temporary_folder
@@ -29,7 +30,7 @@ def format_folder(folder: Path, line: str, cluster_id: str, node: int) -> None:
 
 
 def bootstrap_checkpoint(line: str) -> Path:
-    cached = jars.cache_folder() / f"bootstrap-{jars.fetch(line).name}.checkpoint"
+    cached = cache_folder() / f"bootstrap-{jars.fetch(line).name}.checkpoint"
     if not cached.is_file():
         with temporary_folder() as folder:
             partial = cached.with_suffix(f".{os.getpid()}")

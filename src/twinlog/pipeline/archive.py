@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from twinlog import java
+from twinlog.cache import cache_folder
 from twinlog.pipeline import session, spark_home
 
 _PATIENCE = 300.0  # seconds for Java to write 170 MB, on a busy machine
@@ -21,7 +22,7 @@ def write() -> Path | None:
 
     Two that write at once would do the work twice: the second waits for the first.
     """
-    home = spark_home.overlay(spark_home.cache_folder())
+    home = spark_home.overlay(cache_folder())
     archive = spark_home.archive(home, java.find())
     if archive is None or not os.access(home, os.W_OK):
         return None

@@ -2,8 +2,8 @@
 
 import json
 import uuid
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from twinlog.config.flows import Client as ClientConfig
 from twinlog.config.flows import FlowConfig
@@ -81,7 +81,6 @@ class Job:
     epoch_seconds: float = 600.0
     journal_offset: int = 0  # of the first command that may concern us
     offsets_partitions: int = 25
-    values: dict[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> ClientConfig:

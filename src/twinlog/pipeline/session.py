@@ -25,6 +25,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from twinlog import java
+from twinlog.cache import cache_folder
 from twinlog.errors import TwinlogError
 from twinlog.pipeline import spark_home
 
@@ -180,7 +181,7 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
         "JAVA_HOME": str(java.home_for_spark(java.find(), folder / "java")),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
-    home = str(spark_home.overlay(spark_home.cache_folder(), folder))
+    home = str(spark_home.overlay(cache_folder(), folder))
     if not embedded:
         return {
             **ours,

@@ -12,9 +12,7 @@ that does not fit.
 
 import contextlib
 import hashlib
-import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -24,15 +22,6 @@ import pyspark
 from twinlog.java import Java
 
 _LINKED = ("bin", "jars", "sbin")  # what the start scripts and Spark itself look for under SPARK_HOME
-
-
-def cache_folder() -> Path:
-    """Where things made once per machine are kept: TWINLOG_CACHE, or the platform's place for caches."""
-    if folder := os.environ.get("TWINLOG_CACHE"):
-        return Path(folder)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "twinlog"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twinlog"
 
 
 def overlay(*roots: Path) -> Path:
