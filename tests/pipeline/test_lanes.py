@@ -3,17 +3,20 @@
 import time
 
 import pytest
+from crc32c import crc32c
 
 from twinlog.errors import RelayError
-from twinlog.kafka.connection import Buffer
+from twinlog.kafka.connection import Buffer, Pool
 from twinlog.kafka.fetch import Part
 from twinlog.lab import batches
 from twinlog.lab.batches import Record
 from twinlog.model import TopicPartition
 from twinlog.pipeline.lanes import Rules, cut
+from twinlog.pipeline.loom import LARGE, Loom
 from twinlog.pipeline.partition import Partition, Piece
 
 PLACE = TopicPartition("t", 0)
+LOOM = Loom(Pool(keep=1 << 20))
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 
 
@@ -31,7 +34,7 @@ def _batch(
 def _cut(partition: Partition, *log: bytes, aborted: list[tuple[int, int]] | None = None, **rules: bool) -> list[Piece]:
     data = bytearray(b"".join(log))
     part = Part(PLACE, 0, 0, 0, 0, aborted or [], -1, memoryview(data), None)
-    return cut(partition, part, Buffer(data, len(data), None), Rules(**rules))
+    return cut(partition, part, Buffer(data, len(data), None), Rules(**rules), LOOM)
 
 
 def _at(position: int) -> Partition:
@@ -42,9 +45,12 @@ def _spans(pieces: list[Piece]) -> list[tuple[int, int, int]]:
     return [(piece.first, piece.last, piece.next) for piece in pieces]
 
 
-def test_batches_stay_as_they_are() -> None:
-    partition = _at(10)
-    log = [_batch(10), _batch(15)]
+def test_one_batch_and_large_ones_stay_as_they_are() -> None:
+    partition = _at(5)
+    alone = _batch(5)
+    (piece,) = _cut(partition, alone)
+    assert bytes(piece.view) == alone
+    log = [_batch(10, size=LARGE // 5), _batch(15, size=LARGE // 5)]
     pieces = _cut(partition, *log)
     assert [bytes(piece.view) for piece in pieces] == log
     assert _spans(pieces) == [(10, 14, 15), (15, 19, 20)]
@@ -78,7 +84,7 @@ def test_markers_and_aborted_records_only_move_the_position() -> None:
     assert partition.acked == 0
 
     dirty = _at(0)
-    assert _spans(_cut(dirty, *log, aborted=[(7, 0)], read_committed=False))[0] == (0, 4, 5)
+    assert _spans(_cut(dirty, *log, aborted=[(7, 0)], read_committed=False)) == [(0, 15, 17)]
 
 
 def test_where_nothing_is_to_be_copied_whoever_is_last_stands_for_it() -> None:
@@ -98,18 +104,22 @@ def test_where_nothing_is_to_be_copied_whoever_is_last_stands_for_it() -> None:
 def test_a_damaged_batch_is_not_passed_on_and_those_before_it_are() -> None:
     damaged = bytearray(_batch(15))
     damaged[100] ^= 1
-    partition = _at(10)
-    assert _spans(_cut(partition, _batch(10), bytes(damaged), _batch(20))) == [(10, 14, 15)]
+    partition = _at(0)
+    assert _spans(_cut(partition, _batch(0), _batch(5), _batch(10), bytes(damaged), _batch(20))) == [(0, 14, 15)]
     assert partition.fetched == 15
     with pytest.raises(RelayError, match="offset 15"):
         _cut(partition, bytes(damaged), _batch(20))
 
 
-def test_many_tiny_batches_are_merged_and_large_ones_are_not() -> None:
-    partition = _at(0)
-    (piece,) = _cut(partition, *(_batch(number, 1, size=10) for number in range(20)))
-    assert (piece.first, piece.last, piece.count, piece.rebuilt) == (0, 19, 20, True)
-    assert len(_cut(_at(0), *(_batch(number, 1) for number in range(20)))) == 20
+def test_what_is_woven_stays_when_what_follows_cannot_be_read() -> None:
+    damaged = bytearray(_batch(15))
+    damaged[22] |= 0x40 | 1  # to be opened, and compressed, it says
+    damaged[17:21] = crc32c(damaged[21:]).to_bytes(4)
+    partition = _at(5)
+    assert _spans(_cut(partition, _batch(5), _batch(10), bytes(damaged))) == [(5, 14, 15)]
+    assert (partition.fetched, partition.acked) == (15, 5)
+    with pytest.raises(RelayError, match="damaged"):
+        _cut(partition, bytes(damaged))
 
 
 def test_epochs_are_remembered_with_where_they_began() -> None:

@@ -4,15 +4,14 @@ A record is `length varint | attributes i8 | timestampDelta varlong | offsetDelt
 before the rest is written anew; the rest (key, value, headers) is never looked at, so it cannot change.
 
 Records pass through three lists side by side (timestamps, offsets, rests): no object is made per record. This is the
-hot path of a partition full of tiny batches, hence the tables and the long function bodies.
+hot path of a partition full of batches that the loom leaves, hence the tables and the long function bodies.
 """
 
-import struct
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from twinlog.kafka import legacy
 from twinlog.kafka.batch import CODEC, CONTROL, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, SMALLEST
@@ -72,37 +71,13 @@ def rebuild(
     rebuilt: list[Rebuilt] = []
     columns = _Columns()
     limits = _Limits(max_bytes, max_records, level, skip)
-    stamps, offsets, rests = columns.stamps, columns.offsets, columns.rests
-    one_record = _ONE_RECORD
     target = NONE if codec is None else codec
-    plain = True  # an uncompressed batch may join the records at hand
     last = -1  # the largest source offset so far
     for view in batches:
-        size = len(view)
-        shape = one_record[size]
-        if shape is not None:
-            # The usual tiny batch is checked, taken apart and copied by one call to struct.
-            unpack, expected, rest_at = shape
-            base, length, magic, attributes, base_timestamp, max_timestamp, mark, rest = unpack(view)
-            if (
-                mark == expected
-                and magic == 2
-                and length == size - LOG_OVERHEAD
-                and not attributes & (CODEC | CONTROL)
-                and base > last
-                and plain
-            ):
-                last = base
-                if base >= start:
-                    stamps.append(max_timestamp if attributes & LOG_APPEND_TIME else base_timestamp)
-                    offsets.append(base)
-                    rests.append(rest or view[rest_at:])
-                continue
         if codec is None and (source := _codec(view)) != target:
             rebuilt += _packed(columns, target, limits)
             columns.clear()
             target = source
-            plain = target == NONE
         last = columns.add(view, start, last, now_ms)
     rebuilt += _packed(columns, target, limits)
     return rebuilt
@@ -130,33 +105,6 @@ class _Limits(NamedTuple):
     max_records: int
     level: int | None
     skip: AbstractSet[int]
-
-
-_Shape = tuple[Callable[[memoryview], tuple[Any, ...]], bytes, int]
-
-
-class _Shapes(dict[int, _Shape]):
-    """By its size, how a batch of one plain record is taken apart, what must stand in it, and where its rest begins.
-
-    The size says how long the record is, so the header's count and all of the record before its rest are known bytes:
-    count 1, the length, attributes 0, timestampDelta 0, offsetDelta 0. A large rest is not copied: it comes out empty.
-    """
-
-    def __missing__(self, size: int) -> _Shape | None:
-        length = size - HEADER.size - 1
-        if length > 63:  # its varint takes a second byte
-            length -= 1
-        if not 3 + _SMALLEST_REST <= length < _NEAR or size == HEADER.size + 65:
-            return None
-        mark = b"\0\0\0\1" + UNSIGNED[length << 1] + b"\0\0\0"
-        rest = length - 3
-        rest_format = f"{rest}s" if rest <= _COPIED else f"0s{rest}x"
-        shape = struct.Struct(f">qi4xb4xh4xqq14x{len(mark)}s{rest_format}").unpack, mark, size - rest
-        self[size] = shape
-        return shape
-
-
-_ONE_RECORD: Final = _Shapes()
 
 
 @dataclass(slots=True)

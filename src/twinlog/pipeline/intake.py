@@ -12,6 +12,7 @@ from twinlog.kafka.fetch import BY_ID, BY_NAME, Part, Session, Want
 from twinlog.model import TopicPartition
 from twinlog.pipeline.lanes import Rules, cut
 from twinlog.pipeline.links import Link, Links
+from twinlog.pipeline.loom import Loom
 from twinlog.pipeline.partition import Partition, Piece, State
 
 FETCH: Final = 1
@@ -56,6 +57,7 @@ class Intake(Links[SourceLink]):
         self._handler = handler
         self._sizes = sizes
         self._rules = rules
+        self._loom = Loom(self.pool)
         self.throttled_ms = 0
 
     def add(self, partition: Partition) -> None:
@@ -198,7 +200,7 @@ class Intake(Links[SourceLink]):
         if not part.records:
             return
         try:
-            pieces = cut(partition, part, buffer, self._rules)
+            pieces = cut(partition, part, buffer, self._rules, self._loom)
         except RelayError as error:
             self._handler.damaged(partition, str(error))
             return

@@ -14,6 +14,7 @@ from twinlog.kafka import batch as b
 from twinlog.kafka import rebuild
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import Part
+from twinlog.pipeline.loom import WOVEN_BYTES, Loom
 from twinlog.pipeline.partition import Partition, Piece
 
 # A batch per partition and request is all that a broker takes. With so many waiting, and so few records in each,
@@ -21,7 +22,6 @@ from twinlog.pipeline.partition import Partition, Piece
 MERGE_FROM: Final = 8
 MERGE_BELOW: Final = 4096  # bytes
 MERGE_RECORDS: Final = 16
-MERGED_BYTES: Final = 512 * 1024  # well under the usual max.message.bytes of 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,40 @@ class _Run:
         self.headers: list[tuple[int, ...]] = []
 
 
-def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more than the step
-    partition: Partition, part: Part, buffer: Buffer, rules: Rules
-) -> list[Piece]:
+def cut(partition: Partition, part: Part, buffer: Buffer, rules: Rules, loom: Loom | None = None) -> list[Piece]:
     """The pieces in one answer; `partition.fetched` and `last_epoch` move behind them.
 
-    What is not copied (transaction markers, aborted records, empty batches) only moves positions.
+    What is not copied (transaction markers, aborted records, empty batches) only moves positions. Without a loom every
+    batch is a piece by itself.
     """
     records = part.records
+    wanted = partition.fetched
+    pieces: list[Piece] = []
+    at = 0
+    if loom and not (rules.codec or partition.largest or partition.skip or partition.alone_until >= wanted):
+        committed = not (rules.read_committed and part.aborted)
+        pieces, at = loom.weave(partition, records, buffer, committed=committed, check_crcs=rules.check_crcs)
+    woven = partition.fetched
+    if at < len(records):
+        try:
+            pieces += _one_by_one(partition, records[at:], part.aborted, buffer, rules)
+        except RelayError:
+            if woven == wanted:
+                raise
+            partition.fetched = woven  # what stands before it is whole, and the next answer begins with it
+    if partition.fetched != wanted and not (pieces and pieces[-1].next == partition.fetched):
+        _move(partition, pieces, partition.fetched)
+    return pieces
+
+
+def _one_by_one(  # noqa: PLR0915  # a call for each step would cost more than the step
+    partition: Partition, records: memoryview, aborted: list[tuple[int, int]], buffer: Buffer, rules: Rules
+) -> list[Piece]:
     size = len(records)
     wanted = position = partition.fetched
     runs: list[_Run] = []
     run: _Run | None = None
-    aborted = sorted(part.aborted, key=lambda pair: pair[1]) if rules.read_committed else []
+    aborted = sorted(aborted, key=lambda pair: pair[1]) if rules.read_committed else []
     active: set[int] = set()
     forced = partition.largest or partition.alone_until >= wanted or partition.skip
     unpack, header_size, check = b.HEADER.unpack_from, b.HEADER.size, rules.check_crcs
@@ -124,8 +145,6 @@ def cut(  # noqa: PLR0915  # the hot path: a call for each step would cost more 
                 for view, header in zip(each.views, each.headers, strict=True)
             ]
     partition.fetched = position
-    if position != wanted and not (pieces and pieces[-1].next == position):
-        _move(partition, pieces, position)
     return pieces
 
 
@@ -170,7 +189,7 @@ def _opened(partition: Partition, views: list[memoryview], start: int, rules: Ru
             views,
             start=start,
             codec=rules.codec,
-            max_bytes=partition.largest or MERGED_BYTES,
+            max_bytes=partition.largest or WOVEN_BYTES,
             max_records=1 if alone else rebuild.MAX_RECORDS,
             now_ms=int(time.time() * 1000),
             level=rules.level,

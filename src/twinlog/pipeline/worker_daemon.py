@@ -14,7 +14,13 @@ from pyspark import daemon
 
 # Spark imports after the fork lest a module has started threads, which a fork does not copy. Of these only pyarrow has
 # one, and that is jemalloc's own, which knows how to live through a fork.
-_IMPORTS = ("pyarrow", "pyspark.worker", "pyspark.sql.worker.plan_data_source_read", "twinlog.pipeline.datasource")
+_IMPORTS = (
+    "pyarrow",
+    "pyspark.worker",
+    "pyspark.sql.worker.plan_data_source_read",
+    "twinlog.pipeline.datasource",
+    "twinlog.kafka.native",
+)
 
 
 def main() -> None:
