@@ -196,6 +196,8 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
         # Spark would start one more daemon to look for data sources among all modules, had it a Python to do so.
         "PYSPARK_DRIVER_PYTHON": str(folder / "none"),
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX") or "2",  # a hundred mostly idle threads
+        # Arrow's own allocator takes several MB in each Python process, for a handful of rows.
+        "ARROW_DEFAULT_MEMORY_POOL": os.environ.get("ARROW_DEFAULT_MEMORY_POOL") or "system",
         # A Spark that is installed on this machine is not the one we start.
         "SPARK_CONF_DIR": "",
         "PYSPARK_SUBMIT_ARGS": "",

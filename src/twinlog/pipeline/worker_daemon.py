@@ -19,12 +19,13 @@ _IMPORTS = (
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",
     "twinlog.pipeline.datasource",
-    "twinlog.kafka.native",
 )
+_TASKS = "pyspark.worker"  # the module of those workers that run tasks: they alone copy records
 
 
 def main() -> None:
-    for name in (*sys.argv[1:], *_IMPORTS):  # Spark names the module whose `main` the workers will run
+    # Spark names the module whose `main` the workers will run.
+    for name in (*sys.argv[1:], *_IMPORTS, *(["twinlog.kafka.native"] if _TASKS in sys.argv else ())):
         with contextlib.suppress(Exception):  # the worker that needs it will fail with its own, better words
             importlib.import_module(name)
     # The collector would write into every object it looks at, and so make a copy of all these pages in each worker.
