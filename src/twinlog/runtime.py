@@ -28,6 +28,7 @@ from twinlog.pipeline.planner import Planner
 from twinlog.pipeline.query import GONE, FlowQuery, QuerySpec, Spark, slots
 from twinlog.status import FlowStatus
 from twinlog.tracking.journal import COMMANDS, REPORTS, Command, Report, journal_topic
+from twinlog.upkeep.keeper import Keeper
 
 _MOST_TASKS: Final = 4  # where the operator does not say how many
 _SCRATCH: Final = "twinlog-run-"
@@ -90,6 +91,18 @@ def chosen(config: Config, flows: Sequence[str], clusters: Sequence[str]) -> lis
     return found
 
 
+def beating(config: Config, flows: Sequence[str], clusters: Sequence[str]) -> list[FlowConfig]:
+    """Flows that copy nothing and only emit heartbeats: by them the way back is known."""
+    return [
+        flow
+        for flow in config.flows
+        if flow.emits_heartbeats
+        and not flow.replicates
+        and (not flows or any(is_named(flow, wanted) for wanted in flows))
+        and (not clusters or flow.flow.target in clusters)
+    ]
+
+
 def is_named(flow: FlowConfig, wanted: str) -> bool:
     """By its clusters, which may have several flows between them, or by its full name; blanks do not matter."""
     return wanted.replace(" ", "") in {str(flow.flow), str(flow).replace(" ", "")}
@@ -114,7 +127,9 @@ class Runtime:
         master: str | None = None,
         once: bool = False,
         conf: dict[str, str] | None = None,
+        beating: Sequence[FlowConfig] = (),
     ) -> None:
+        """`beating` are flows that only emit heartbeats."""
         self._paths = [str(Path(path).resolve()) for path in paths]
         self._secrets = secrets.resolve() if secrets else None
         self._master = master
@@ -122,6 +137,7 @@ class Runtime:
         self._conf = conf or {}
         self._stop = threading.Event()
         self.flows = [FlowRun(flow, tasks_of(flow)) for flow in flows]
+        self._keepers = [Keeper(flow) for flow in (*flows, *(() if once else beating))]
 
     def stop(self) -> None:
         """From any thread or signal handler."""
@@ -136,6 +152,9 @@ class Runtime:
             self._share(slots(spark), events)
             listeners = [_Listener(flow) for flow in self.flows]
             try:
+                if not self._once:
+                    for keeper in self._keepers:
+                        keeper.start()
                 for number, flow in enumerate(self.flows):
                     if not self._stop.is_set():
                         self._start(spark, folder / f"checkpoint-{number}", flow)
@@ -144,9 +163,18 @@ class Runtime:
                     for number, flow in enumerate(self.flows):
                         listeners[number].take(events)
                         self._look_after(spark, folder / f"checkpoint-{number}", flow, events)
+                    for keeper in self._keepers:
+                        keeper.take(events)
                     tick()
             finally:
+                for keeper in self._keepers:
+                    keeper.stop()
                 self._end()
+                if all(flow.finished for flow in self.flows):
+                    for keeper in self._keepers:
+                        keeper.once()
+                for keeper in self._keepers:
+                    keeper.take(events)
                 for listener in listeners:
                     listener.finish(events)
                 tick()

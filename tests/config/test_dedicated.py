@@ -241,7 +241,8 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         "mm2.properties:8: error: eu.consumer.isolation.level = 'commited': expected one of read_committed, read_uncommitted",
         "mm2.properties:9: error: replication.policy.class = 'com.acme.Policy': this Java class cannot be run here: use "
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy or "
-        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy, or write it in Python, as package.module:Class "
+        "with the methods of twinlog.topology.policy.ReplicationPolicy",
     ]
 
 

@@ -105,11 +105,15 @@ class Mirror:
             "offset.storage.replication.factor": factor,
             "offset.storage.partitions": "3",
             "status.storage.replication.factor": factor,
+            "checkpoints.topic.replication.factor": factor,
+            "heartbeats.topic.replication.factor": factor,
             "offset-syncs.topic.replication.factor": str(min(3, len(source.brokers))),
         }
         if alias:  # another flow from the same cluster must not take our offset syncs for its own
             lines["offset-syncs.topic.location"] = "target"
         lines |= {key.replace("__", "."): value for key, value in settings.items()}
+        if lines.get("emit.offset-syncs.enabled") == "false":  # then nothing may be said of them, as with MM2
+            lines = {key: value for key, value in lines.items() if not key.startswith("offset-syncs.")}
         self.file = folder / f"mm2-{next(_counter)}.properties"
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         self.config: FlowConfig = next(f for f in load([self.file]).flows if f.replicates and f.flow.target == name)

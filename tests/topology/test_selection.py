@@ -15,7 +15,16 @@ from twinlog.config import FlowConfig, load
 from twinlog.lab.jvm import KafkaJvm
 from twinlog.model import Flow
 from twinlog.topology.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from twinlog.topology.selection import TopicFilter, TopicSelection, offset_syncs_location, selection_of
+from twinlog.topology.selection import (
+    ConfigFilter,
+    TopicFilter,
+    TopicSelection,
+    checkpoint_topics_of,
+    config_filter_of,
+    group_selection_of,
+    offset_syncs_location,
+    selection_of,
+)
 
 ReadFlow = Callable[..., FlowConfig]
 Invoke = Callable[..., Any]
@@ -109,6 +118,65 @@ class TestWithAFilter:
     def test_two_elements_that_are_one_pattern(self, read_flow: ReadFlow) -> None:
         selection = selection_of(read_flow("topics = (a,b)"))
         assert selection.reason("a") == "replicated as A.a: topics has '(a|b)'"
+
+
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("group", "reason"),
+        [
+            ("billing", "followed: groups has '.*'"),
+            ("console-consumer-1", "not followed: groups.exclude has 'console-consumer-.*'"),
+            ("connect-mm2", "not followed: groups.exclude has 'connect-.*'"),
+            ("__own", "not followed: groups.exclude has '__.*'"),
+            ("", "followed: groups has '.*'"),
+        ],
+    )
+    def test_by_default(self, read_flow: ReadFlow, group: str, reason: str) -> None:
+        selection = group_selection_of(read_flow())
+        assert selection.reason(group) == reason
+        assert selection.selects(group) is reason.startswith("followed")
+
+    @pytest.mark.parametrize(
+        ("group", "reason"),
+        [
+            ("billing", "followed: groups has 'bill.*'"),
+            ("billing-test", "not followed: groups.exclude has '.*-test'"),
+            ("shipping-test", "not followed: groups.exclude has '.*-test'"),
+            ("shipping", "not followed: no pattern of groups matches it"),
+            ("Billing", "not followed: no pattern of groups matches it"),
+        ],
+    )
+    def test_with_a_filter(self, read_flow: ReadFlow, group: str, reason: str) -> None:
+        selection = group_selection_of(read_flow("groups = bill.*, x", "groups.exclude = .*-test"))
+        assert selection.reason(group) == reason
+        assert selection.selects(group) is reason.startswith("followed")
+
+    def test_an_empty_list_includes_nothing(self, read_flow: ReadFlow) -> None:
+        assert not group_selection_of(read_flow("groups =", "groups.exclude =")).selects("billing")
+
+    def test_a_flow_without_a_checkpoint_connector(self, read_flow: ReadFlow) -> None:
+        flow = FlowConfig(Flow("A", "B"), read_flow().worker)
+        with pytest.raises(ValueError, match="A->B has no checkpoint connector"):
+            group_selection_of(flow)
+
+
+def test_checkpoints_go_by_the_plain_filter(read_flow: ReadFlow) -> None:
+    topics = checkpoint_topics_of(read_flow("topics = orders, B.*", "topics.exclude ="))
+    accepted = [name for name in ("orders", "B.orders", "heartbeats", "clicks") if topics.accepts(name)]
+    assert accepted == ["orders", "B.orders"]
+
+
+class TestConfigs:
+    def test_by_default(self, read_flow: ReadFlow) -> None:
+        chosen = config_filter_of(read_flow())
+        assert isinstance(chosen, ConfigFilter)
+        assert chosen.reason("retention.ms") == "copied: no pattern of config.properties.exclude matches it"
+        assert chosen.reason("min.insync.replicas") == (
+            "not copied: config.properties.exclude has 'min.insync.replicas'"
+        )
+
+    def test_an_empty_list_excludes_nothing(self, read_flow: ReadFlow) -> None:
+        assert config_filter_of(read_flow("config.properties.exclude =")).accepts("min.insync.replicas")
 
 
 def test_aliases_are_the_connectors(read_flow: ReadFlow) -> None:

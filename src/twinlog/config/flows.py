@@ -76,6 +76,16 @@ class FlowConfig:
         return beat is not None and beat.settings.emit_heartbeats_enabled and beat.state == "running"
 
     @property
+    def emits_checkpoints(self) -> bool:
+        point = self.checkpoint
+        return (
+            point is not None
+            and point.settings.enabled
+            and point.settings.emit_checkpoints_enabled
+            and point.state == "running"
+        )
+
+    @property
     def connectors(self) -> dict[str, "Connector[Any]"]:
         named = {"source": self.source, "checkpoint": self.checkpoint, "heartbeat": self.heartbeat}
         return {name: connector for name, connector in named.items() if connector is not None}

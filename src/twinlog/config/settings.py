@@ -3,6 +3,7 @@
 Parser, defaults, checks, `twinlog config show` and docs/config.md all come from here.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -33,13 +34,22 @@ def _regexes(patterns: Sequence[str]) -> str | None:
     return None
 
 
-def _runs(*known: str) -> Check:
-    """A class that Twinlog has. Others are Java, which cannot be run here: better refused than replaced in silence."""
+# A class by its package, its module and, behind a colon, its name.
+_PYTHON_CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_FILTER = "accepts(name)"
+
+
+def _runs(*known: str, python: str = "") -> Check:
+    """A class that Twinlog has, or one in Python that has what `python` says (topology/plugins.py loads it).
+
+    Others are Java, which cannot be run here: better refused than replaced in silence.
+    """
 
     def check(name: str) -> str | None:
-        if name in known or SAME_CLASS.get(name) in known:
+        if name in known or SAME_CLASS.get(name) in known or (python and _PYTHON_CLASS.fullmatch(name)):
             return None
-        return f"this Java class cannot be run here: use {' or '.join(known)}"
+        also = f", or write it in Python, as package.module:Class with {python}" if python else ""
+        return f"this Java class cannot be run here: use {' or '.join(known)}{also}"
 
     return check
 
@@ -76,7 +86,10 @@ class CommonSettings:
         str,
         Key(
             "replication.policy.class", Kind.CLASS, "How remote topics are named.",
-            _runs(MIRROR + "DefaultReplicationPolicy", MIRROR + "IdentityReplicationPolicy"),
+            _runs(
+                MIRROR + "DefaultReplicationPolicy", MIRROR + "IdentityReplicationPolicy",
+                python="the methods of twinlog.topology.policy.ReplicationPolicy",
+            ),
         ),
     ] = MIRROR + "DefaultReplicationPolicy"  # fmt: skip
     replication_policy_separator: Annotated[
@@ -187,7 +200,10 @@ class CommonSettings:
 
 
 _TOPIC_FILTER = Key(
-    "topic.filter.class", Kind.CLASS, "Decides which topics are replicated.", _runs(MIRROR + "DefaultTopicFilter")
+    "topic.filter.class",
+    Kind.CLASS,
+    "Decides which topics are replicated.",
+    _runs(MIRROR + "DefaultTopicFilter", python=_FILTER),
 )
 _POLL = Key("consumer.poll.timeout.ms", Kind.LONG, "How long one poll of the source may wait.")
 _LOCATION = Key(
@@ -246,7 +262,7 @@ class SourceSettings(CommonSettings):
         str,
         Key(
             "config.property.filter.class", Kind.CLASS, "Decides which topic configs are copied.",
-            _runs(MIRROR + "DefaultConfigPropertyFilter"),
+            _runs(MIRROR + "DefaultConfigPropertyFilter", python=_FILTER),
         ),
     ] = MIRROR + "DefaultConfigPropertyFilter"  # fmt: skip
     use_defaults_from: Annotated[
@@ -317,9 +333,10 @@ class CheckpointSettings(CommonSettings):
     group_filter_class: Annotated[
         str,
         Key(
-            "group.filter.class", Kind.CLASS, "Decides which groups are followed.", _runs(MIRROR + "DefaultGroupFilter")
+            "group.filter.class", Kind.CLASS, "Decides which groups are followed.",
+            _runs(MIRROR + "DefaultGroupFilter", python=_FILTER),
         ),
-    ] = MIRROR + "DefaultGroupFilter"
+    ] = MIRROR + "DefaultGroupFilter"  # fmt: skip
     # Not declared by this connector, but its topic filter reads them.
     topics: Annotated[tuple[str, ...], _TOPICS] = (".*",)
     topics_exclude: Annotated[tuple[str, ...], _TOPICS_EXCLUDE] = (r"mm2.*\.internal", r".*\.replica", "__.*")

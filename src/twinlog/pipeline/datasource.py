@@ -58,6 +58,7 @@ _FINAL: Final = codes.DENIED | {17, 37, 38, 40, 44}
 @dataclass(frozen=True, slots=True)
 class Options:
     config: FlowConfig
+    flows: tuple[FlowConfig, ...]  # all of the file
     run: str
     tasks: int
     epoch_seconds: float
@@ -86,6 +87,7 @@ def read_options(options: dict[str, str]) -> Options:
     tasks = settings.tasks_max if "tasks.max" in values else 2
     return Options(
         flows[0],
+        config.flows,
         options.get("run") or uuid.uuid4().hex,
         int(options.get("tasks") or tasks),
         float(settings.twinlog_epoch_seconds),
@@ -230,7 +232,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return answer
 
     def _prepared(self) -> Planner:
-        planner = Planner(self._options.config, self._options.run)
+        planner = Planner(self._options.config, self._options.run, self._options.flows)
         try:
             planner.prepare()
         except RefusedError as error:
@@ -249,8 +251,10 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tell_warnings(self) -> None:
         assert self._planner is not None
         if self._planner.warnings:
+            now = int(time.time() * 1000)
             events = [
-                {"time": int(time.time() * 1000), "kind": "left out", "text": text} for text in self._planner.warnings
+                {"time": now, "kind": "warning" if text in self._planner.harmless else "left out", "text": text}
+                for text in self._planner.warnings
             ]
             self._planner.warnings.clear()
             self._planner.tell(events)
@@ -270,7 +274,7 @@ class Watch:
         self._closing.set()
 
     def _look_around(self) -> None:
-        planner = Planner(self._options.config, self._options.run)
+        planner = Planner(self._options.config, self._options.run, self._options.flows)
         known = {place for group in self._groups for place in group}
         began = time.monotonic()
         ended = False

@@ -2,14 +2,14 @@
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import KafkaError, RefusedError, RelayError
 from twinlog.kafka import codes
-from twinlog.kafka.client import LATEST, NO_ID, Client, Metadata, TopicInfo
+from twinlog.kafka.client import LATEST, NO_ID, Client
 from twinlog.kafka.reading import TopicReader
 from twinlog.kafka.records import encode
 from twinlog.model import TopicPartition
@@ -20,9 +20,11 @@ from twinlog.topology.selection import offset_syncs_location, selection_of
 from twinlog.tracking import source_offsets
 from twinlog.tracking.journal import COMMANDS, PARTITIONS, REPORTS, Command, Report, journal_topic
 from twinlog.tracking.loads import Loads
+from twinlog.upkeep.internal import COMPACTED, appear, ensure
+from twinlog.upkeep.loops import LoopGuard
+from twinlog.upkeep.remote_topics import RemoteTopics
 
 _RETENTION: Final = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": "16777216"}
-_COMPACTED: Final = {"cleanup.policy": "compact"}
 _APPEARS: Final = 10.0  # how long a new topic may take until every broker knows it
 
 
@@ -37,7 +39,8 @@ class Plan:
 class Planner:
     """Belongs to one thread. `run` names this run of the flow; a later one ends it."""
 
-    def __init__(self, config: FlowConfig, run: str) -> None:
+    def __init__(self, config: FlowConfig, run: str, flows: Sequence[FlowConfig] = ()) -> None:
+        """`flows` are all of the file: where names are kept, one of them may bring records back."""
         assert config.source is not None
         self.config = config
         self.run = run
@@ -51,15 +54,22 @@ class Planner:
         self._reports = TopicReader(self.target, self._journal)
         self._commands = TopicReader(self.target, self._journal)
         self.loads = Loads()
+        # As MM2 does: what is made is made by the admin clients, which may log in as somebody else.
+        clients, name = config.source.clients, f"twinlog-{config.flow}-topics"
+        self._source_admin = Client(config.flow.source, clients["source.admin"], name)
+        self._target_admin = Client(config.flow.target, clients["target.admin"], name)
+        self._remote_topics = RemoteTopics(config, self._source_admin, self._target_admin, self._warn)
+        self._loops = LoopGuard(config, flows)
         self._said: dict[str, str] = {}
         self.warnings: list[str] = []  # new since they were last taken
+        self.harmless: set[str] = set()  # those of them that are about topics which are copied all the same
         self._current = run
         self._announced = False
         self.stopped = False  # somebody told this run to end
 
     def close(self) -> None:
-        self.source.close()
-        self.target.close()
+        for client in (self.source, self.target, self._source_admin, self._target_admin):
+            client.close()
 
     # Before the first epoch
 
@@ -71,16 +81,16 @@ class Planner:
         """The topics beside the records."""
         flow, worker = self.config.flow, self.config.worker.settings
         offsets = source_offsets.offsets_topic(self.config)
-        self._create(
-            self.target,
+        ensure(
+            self._target_admin,
             offsets.name,
             offsets.partitions,
             offsets.replication_factor,
-            _COMPACTED,
+            COMPACTED,
             f"{flow.target}.offset.storage.replication.factor",
         )
-        self._create(
-            self.target,
+        ensure(
+            self._target_admin,
             self._journal,
             PARTITIONS,
             worker.status_storage_replication_factor,
@@ -89,13 +99,13 @@ class Planner:
         )
         if self._settings.emit_offset_syncs_enabled:
             side, topic = offset_syncs_location(self.config)
-            client = self.source if side == "source" else self.target
-            self._create(
+            client = self._source_admin if side == "source" else self._target_admin
+            ensure(
                 client,
                 topic,
                 1,
                 self._settings.offset_syncs_topic_replication_factor,
-                _COMPACTED,
+                COMPACTED,
                 "offset-syncs.topic.replication.factor",
             )
 
@@ -128,37 +138,6 @@ class Planner:
             else:
                 return
 
-    def _create(
-        self, client: Client, name: str, partitions: int, factor: int, configs: dict[str, str], key: str
-    ) -> None:
-        info = client.metadata([name]).topics.get(name)
-        if info is None or info.error:
-            try:
-                client.create_topic(name, partitions, factor, configs)
-            except RefusedError as error:
-                if error.code == 38:  # INVALID_REPLICATION_FACTOR
-                    raise RefusedError(f"{error}: set {key} to at most the number of brokers", error.code) from error
-                raise
-            self._await(client, {name})
-
-    @staticmethod
-    def _await(client: Client, names: Iterable[str]) -> Metadata:
-        """Until every partition of them has a leader: a new topic is not everywhere at once."""
-        wanted = sorted(names)
-        deadline = time.monotonic() + _APPEARS
-        while True:
-            metadata = client.metadata(wanted)
-            ready = all(
-                (info := metadata.topics.get(name)) is not None
-                and not info.error
-                and info.leaders
-                and all(leader >= 0 for leader, _ in info.leaders.values())
-                for name in wanted
-            )
-            if ready or time.monotonic() > deadline:
-                return metadata
-            time.sleep(0.05)
-
     # What there is
 
     def superseded(self) -> bool:
@@ -181,12 +160,13 @@ class Planner:
         for name, info in chosen.items():
             if info.error:
                 self._warn(name, f"topic {name} of {self.config.flow.source} is left out: {codes.name(info.error)}")
-        chosen = {name: info for name, info in chosen.items() if not info.error}
+            elif reason := self._loops.refused(name):
+                self._warn(name, reason)
+        chosen = {name: info for name, info in chosen.items() if not info.error and not self._loops.refused(name)}
         remote = {name: self._selection.remote_name(name) for name in chosen}
         downstream = self.target.metadata(sorted(set(remote.values()))).topics if chosen else {}
-        made = [name for name in chosen if self._make(name, chosen[name], remote[name], downstream.get(remote[name]))]
-        if made:
-            downstream |= self._await(self.target, {remote[name] for name in made}).topics
+        if made := self._remote_topics.make(chosen, remote, downstream):
+            downstream |= appear(self.target, {remote[name]: len(chosen[name].leaders) for name in made}).topics
         claims = []
         for name in sorted(chosen):
             there = downstream.get(remote[name])
@@ -198,29 +178,18 @@ class Planner:
             ]
         return claims
 
-    def _make(self, name: str, info: TopicInfo, remote: str, there: TopicInfo | None) -> bool:
-        """Whether something was changed on the target."""
-        count = len(info.leaders)
-        try:
-            if there is None or there.error == codes.UNKNOWN_TOPIC_OR_PARTITION:
-                self.target.create_topic(remote, count, self._settings.replication_factor, {})
-            elif not there.error and len(there.leaders) < count:
-                self.target.grow_topic(remote, count)
-            else:
-                if there.error:
-                    self._warn(name, f"topic {remote} of {self.config.flow.target}: {codes.name(there.error)}")
-                return False
-        except RefusedError as error:
-            hint = ": set replication.factor to at most the number of brokers" if error.code == 38 else ""
-            self._warn(name, f"{error}{hint}")
-            return False
-        self._said.pop(name, None)
-        return True
+    def _warn(self, about: str, text: str | None) -> None:
+        """Once, until something else is to be said of the same; without a text, until it is so again.
 
-    def _warn(self, about: str, text: str) -> None:
-        if self._said.get(about) != text:
+        `about` is a topic that is left out, or has partitions that are; several words: something else.
+        """
+        if text is None:
+            self._said.pop(about, None)
+        elif self._said.get(about) != text:
             self._said[about] = text
             self.warnings.append(text)
+            if " " in about:
+                self.harmless.add(text)
 
     # An epoch
 

@@ -88,6 +88,116 @@ def run(
     runner.run(paths, flows=flows, clusters=aliases, once=once, master=master, secrets=secrets, conf=settings)
 
 
+@cli.group()
+def offsets() -> None:
+    """Consumer groups' offsets on the other cluster."""
+
+
+@offsets.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--from", "source", metavar="ALIAS", required=True, help="The cluster where the groups are now.")
+@click.option("--to", "target", metavar="ALIAS", required=True, help="The cluster where they shall go on.")
+@click.option("--group", metavar="GROUP", help="This group.")
+@click.option("--group-pattern", "pattern", metavar="REGEX", help="Every group whose whole name matches.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, help="Default: 30.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option(
+    "--reset-command", "as_csv", is_flag=True, help="Lines for kafka-consumer-groups --reset-offsets --from-file."
+)
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def translate(
+    paths: tuple[str, ...],
+    source: str,
+    target: str,
+    group: str | None,
+    pattern: str | None,
+    timeout: float,
+    as_json: bool,
+    as_csv: bool,
+    secrets: Path | None,
+) -> None:
+    """Where groups of one cluster go on in the other, by its newest checkpoints. Nothing is changed.
+
+    Exit codes: 0 at least one group is known; 2 the configuration or the call is wrong; 1 anything else.
+    """
+    if (group is None) == (pattern is None):
+        raise click.UsageError("give one of --group and --group-pattern")
+    if as_csv and (as_json or group is None):
+        raise click.UsageError("--reset-command is for one --group, without --json")
+    from twinlog.surface import offsets as view  # noqa: PLC0415  # its clients take time to import
+
+    found = view.translate(load(paths, secrets), source, target, group=group, pattern=pattern, timeout=timeout)
+    if as_csv:
+        _print(view.as_csv(found, group or ""))
+    else:
+        _print(view.as_json(found, source, target) if as_json else view.as_text(found))
+
+
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--cluster", metavar="ALIAS", required=True, help="The cluster that is asked.")
+@click.option("--from", "source", metavar="ALIAS", help="Read names as the flow from there writes them.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts; with the names of the remote topics.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def upstream(paths: tuple[str, ...], cluster: str, source: str | None, as_json: bool, secrets: Path | None) -> None:
+    """From which clusters records arrive, over how many hops, and how old their newest heartbeats are."""
+    from twinlog.surface import offsets as view  # noqa: PLC0415  # its clients take time to import
+
+    found = view.upstreams(load(paths, secrets), cluster, source)
+    _print(view.upstreams_as_json(found, cluster) if as_json else view.upstreams_as_text(found, cluster))
+
+
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@click.option("--json", "as_json", is_flag=True, help="For scripts; with every name.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def plan(paths: tuple[str, ...], flow: str | None, as_json: bool, secrets: Path | None) -> None:
+    """What `twinlog run` would create, copy, change and grant, and which permissions are missing. Changes nothing.
+
+    Both clusters of every flow are looked at. What one flow has yet to create is not seen by the next one.
+
+    Exit codes: 0 looked at, whatever was found; 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import plan as view  # noqa: PLC0415  # its clients take time to import
+
+    read = load(paths, secrets)
+    planned = view.plan(read, read.flows if flow is None else _only(read, flow).flows)
+    _print(view.as_json(planned) if as_json else view.as_text(planned))
+
+
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.argument("name", metavar="TOPIC_OR_GROUP")
+@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@click.option("--look", is_flag=True, help="Look at the clusters, too: what of that name there is.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json: bool, secrets: Path | None) -> None:
+    """Which rule decides that a topic, or a consumer group, is replicated or not, and under which name.
+
+    For each flow the name is taken for that of a topic of the source, of a remote topic on the target, and of a group.
+    No cluster is asked, unless --look says so.
+
+    Exit codes: 0 answered; 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import why as view  # noqa: PLC0415  # its clients take time to import
+
+    if not name:
+        raise click.UsageError("an empty name is no topic and no group: is a variable not set?")
+    read = load(paths, secrets)
+    found = view.why(read if flow is None else _only(read, flow), name, look=look)
+    _print(view.as_json(name, found) if as_json else view.as_text(name, found))
+
+
 def _only(config: Config, wanted: str) -> Config:
     flows = tuple(flow for flow in config.flows if wanted.replace(" ", "") in (str(flow.flow), str(flow)))
     if not flows:

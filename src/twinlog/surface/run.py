@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinlog.config import load
 from twinlog.errors import RelayError
-from twinlog.runtime import FlowRun, Runtime, chosen
+from twinlog.runtime import FlowRun, Runtime, beating, chosen
 from twinlog.surface.numbers import amount, counted, size
 
 _TOGETHER = 1.0
@@ -97,7 +97,8 @@ def run(
 ) -> int:
     config = load(paths, secrets)
     wanted = chosen(config, flows, clusters)
-    runtime = Runtime(wanted, paths=paths, secrets=secrets, master=master, once=once, conf=conf)
+    only = beating(config, flows, clusters)
+    runtime = Runtime(wanted, paths=paths, secrets=secrets, master=master, once=once, conf=conf, beating=only)
     screen = Screen()
     for flow in runtime.flows:
         screen.line(f"{flow.name}: {counted(flow.tasks, 'task')}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from twinlog.config.flows import Connector, S
+from twinlog.topology import plugins
 
 HEARTBEATS = "heartbeats"
 
@@ -38,6 +39,9 @@ class ReplicationPolicy(Protocol):
     def is_mm2_internal_topic(self, topic: str) -> bool: ...
 
     def is_internal_topic(self, topic: str) -> bool: ...
+
+
+_METHODS = tuple(name for name in vars(ReplicationPolicy) if not name.startswith("_"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +120,21 @@ def policy_of(connector: Connector[S]) -> ReplicationPolicy:
     settings = connector.settings
     separator = settings.replication_policy_separator
     internal = separator if _separates_internal_topics(connector) else "."
-    if settings.replication_policy_class.endswith(".IdentityReplicationPolicy"):
-        alias = settings.source_cluster_alias
+    name, alias = settings.replication_policy_class, settings.source_cluster_alias
+    if plugins.is_python(name):
+        known = {"source_alias": alias, "separator": separator, "internal_separator": internal}
+        made: ReplicationPolicy = plugins.instance(
+            "replication.policy.class", name, texts_of(connector), _METHODS, known
+        )
+        return made
+    if name.endswith(".IdentityReplicationPolicy"):
         return IdentityReplicationPolicy(source_alias=alias, separator=separator, internal_separator=internal)
     return DefaultReplicationPolicy(separator=separator, internal_separator=internal)
+
+
+def texts_of(connector: Connector[S]) -> dict[str, str]:
+    """What MM2 would hand to the `configure` of a policy or filter."""
+    return {key: value.text for key, value in connector.values.items()}
 
 
 def _separates_internal_topics(connector: Connector[S]) -> bool:

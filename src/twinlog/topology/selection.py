@@ -1,4 +1,4 @@
-"""Which topics of the source a flow replicates, under which names, and why."""
+"""Which topics of the source a flow replicates, under which names, which groups it follows, and why."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,9 @@ from typing import Any, Literal, cast
 
 from twinlog.config.flows import Connector, FlowConfig
 from twinlog.config.javaregex import JavaRegexError, compile_list
-from twinlog.topology.policy import IdentityReplicationPolicy, ReplicationPolicy, policy_of
+from twinlog.config.settings import CheckpointSettings
+from twinlog.topology.plugins import CustomFilter, NameFilter, custom_filter, is_python
+from twinlog.topology.policy import IdentityReplicationPolicy, ReplicationPolicy, policy_of, texts_of
 
 Side = Literal["source", "target"]
 
@@ -22,8 +24,34 @@ class TopicFilter:
     topics: tuple[str, ...]
     exclude: tuple[str, ...]
 
-    def accepts(self, topic: str) -> bool:
+    def accepts(self, topic: str, /) -> bool:
         return _matches(self.topics, topic) and not _matches(self.exclude, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """MM2's DefaultGroupFilter: likewise, of `groups` and `groups.exclude`."""
+
+    groups: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+    def accepts(self, group: str, /) -> bool:
+        return _matches(self.groups, group) and not _matches(self.exclude, group)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFilter:
+    """MM2's DefaultConfigPropertyFilter: every topic config but those of `config.properties.exclude`."""
+
+    exclude: tuple[str, ...]
+
+    def accepts(self, name: str, /) -> bool:
+        return not _matches(self.exclude, name)
+
+    def reason(self, name: str) -> str:
+        if self.accepts(name):
+            return "copied: no pattern of config.properties.exclude matches it"
+        return f"not copied: config.properties.exclude {_which(self.exclude, name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +59,7 @@ class TopicSelection:
     source: str
     target: str
     policy: ReplicationPolicy
-    filter: TopicFilter
+    filter: NameFilter
     heartbeats: bool = True  # heartbeats.replication.enabled
 
     def selects(self, topic: str) -> bool:
@@ -64,22 +92,32 @@ class TopicSelection:
         if (origin := self.cycle_through(topic)) is not None:
             return f"not replicated: its name says that it was copied from {origin}, so it would go round in a circle"
         replicated = f"replicated as {self.remote_name(topic)}"
-        included, excluded = _matches(self.filter.topics, topic), _matches(self.filter.exclude, topic)
-        if included and not excluded:
-            return f"{replicated}: topics {_which(self.filter.topics, topic)}"
+        if self.filter.accepts(topic):
+            return f"{replicated}: {_why(self.filter, topic)}"
         if self.policy.is_heartbeats_topic(topic):
             if self.heartbeats:
                 return f"{replicated}: it holds heartbeats, which go whatever topics and topics.exclude say"
             return "not replicated: it holds heartbeats, and heartbeats.replication.enabled is false"
-        if excluded:
-            return f"not replicated: topics.exclude {_which(self.filter.exclude, topic)}"
-        return "not replicated: no pattern of topics matches it"
+        return f"not replicated: {_why(self.filter, topic)}"
 
     def _why_internal(self, topic: str) -> str:
         for start in ("__", "."):
             if topic.startswith(start):
                 return f"it begins with {start}, as Kafka's internal topics do"
         return "it is one of MM2's internal topics"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSelection:
+    """Which consumer groups of the source checkpoints are written for, as far as their names say."""
+
+    filter: NameFilter
+
+    def selects(self, group: str) -> bool:
+        return self.filter.accepts(group)
+
+    def reason(self, group: str) -> str:
+        return f"{'followed' if self.selects(group) else 'not followed'}: {_why(self.filter, group)}"
 
 
 def selection_of(flow: FlowConfig) -> TopicSelection:
@@ -92,9 +130,46 @@ def selection_of(flow: FlowConfig) -> TopicSelection:
         settings.source_cluster_alias,
         settings.target_cluster_alias,
         policy_of(connector),
-        TopicFilter(settings.topics, settings.topics_exclude),
+        _topic_filter(connector),
         settings.heartbeats_replication_enabled,
     )
+
+
+def checkpoint_topics_of(flow: FlowConfig) -> NameFilter:
+    """The topics whose offsets are translated: the plain filter, without the other rules of TopicSelection."""
+    return _topic_filter(_checkpoints(flow))
+
+
+def group_selection_of(flow: FlowConfig) -> GroupSelection:
+    connector = _checkpoints(flow)
+    settings = connector.settings
+    if is_python(settings.group_filter_class):
+        return GroupSelection(custom_filter("group.filter.class", settings.group_filter_class, texts_of(connector)))
+    return GroupSelection(GroupFilter(settings.groups, settings.groups_exclude))
+
+
+def config_filter_of(flow: FlowConfig) -> ConfigFilter | CustomFilter:
+    """Which topic configs are copied at all; the other rules are in configs.py."""
+    connector = flow.source
+    if connector is None:
+        raise ValueError(f"{flow} has no source connector, so it copies no topic configs")
+    name = connector.settings.config_property_filter_class
+    if is_python(name):
+        return custom_filter("config.property.filter.class", name, texts_of(connector))
+    return ConfigFilter(connector.settings.config_properties_exclude)
+
+
+def _checkpoints(flow: FlowConfig) -> Connector[CheckpointSettings]:
+    if flow.checkpoint is None:
+        raise ValueError(f"{flow} has no checkpoint connector, so it follows no groups")
+    return flow.checkpoint
+
+
+def _topic_filter(connector: Connector[Any]) -> NameFilter:
+    settings = connector.settings
+    if is_python(settings.topic_filter_class):
+        return custom_filter("topic.filter.class", settings.topic_filter_class, texts_of(connector))
+    return TopicFilter(settings.topics, settings.topics_exclude)
 
 
 def offset_syncs_location(flow: FlowConfig) -> tuple[Side, str]:
@@ -116,6 +191,22 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
     pattern = _compiled(patterns)
     return pattern is not None and pattern.fullmatch(name) is not None
+
+
+def _why(chosen: NameFilter, name: str) -> str:
+    """Why a filter accepts the name, or does not."""
+    match chosen:
+        case TopicFilter(include, exclude):
+            key = "topics"
+        case GroupFilter(include, exclude):
+            key = "groups"
+        case CustomFilter():
+            return chosen.reason(name)
+        case _:
+            return f"{type(chosen).__name__} decides so"
+    if _matches(exclude, name):
+        return f"{key}.exclude {_which(exclude, name)}"
+    return f"{key} {_which(include, name)}" if _matches(include, name) else f"no pattern of {key} matches it"
 
 
 def _which(patterns: tuple[str, ...], name: str) -> str:

@@ -41,6 +41,11 @@ class OffsetSync:
     def difference(self) -> int:
         return self.downstream - self.upstream
 
+    def turned(self, topic: str) -> "OffsetSync":
+        """The same pair, seen from the target: by it positions in the remote topic are translated back."""
+        since = None if self.since is None else self.since + self.difference
+        return OffsetSync(topic, self.partition, self.downstream, self.upstream, since)
+
 
 def encode_key(sync: OffsetSync) -> bytes:
     topic = sync.topic.encode()

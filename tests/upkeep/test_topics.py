@@ -1,0 +1,393 @@
+"""Remote topics, their configs and their ACLs, on real brokers and a real authorizer: sections 3.3 to 3.5."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from twinlog.config import FlowConfig, load
+from twinlog.kafka.admin import Admin, ConfigChange
+from twinlog.kafka.client import Client
+from twinlog.lab.broker import ClusterSpec
+from twinlog.lab.cluster import Cluster
+from twinlog.lab.lab import Lab
+from twinlog.lab.listeners import PLAINTEXT, SASL_PLAIN, SUPER_USER
+from twinlog.pipeline.planner import Planner
+from twinlog.topology.acls import AclBinding
+from twinlog.topology.configs import TOPIC_CONFIG
+from twinlog.upkeep.topics import TopicsKeeper
+
+pytestmark = pytest.mark.broker
+
+Produce = Callable[..., int]
+Consume = Callable[..., list[str]]
+
+
+class Flow:
+    """A->B between two clusters, which may be one, for the topics of one test."""
+
+    def __init__(self, folder: Path, source: Cluster, target: Cluster, topics: str, *lines: str) -> None:
+        file = folder / "mm2.properties"
+        file.write_text(
+            "clusters = A, B\n"
+            f"A.bootstrap.servers = {source.bootstrap(PLAINTEXT)}\n"
+            f"B.bootstrap.servers = {target.bootstrap(PLAINTEXT)}\n"
+            f"A->B.enabled = true\ntopics = {topics}\nreplication.factor = 1\n"
+            "heartbeats.replication.enabled = false\n" + "\n".join(lines)
+        )
+        self.config: FlowConfig = next(flow for flow in load([file]).flows if flow.replicates)
+        self.said: dict[str, str] = {}
+        self.keeper = TopicsKeeper(self.config, self._warn)
+        self.planner = Planner(self.config, "run")
+        assert self.config.source is not None
+        self.client = Client("B", self.config.source.clients["target.admin"])
+        self.target = Admin(self.client)
+
+    def _warn(self, about: str, text: str) -> None:
+        assert about not in self.said, "one warning per subject"
+        self.said[about] = text
+
+    def close(self) -> None:
+        self.keeper.close()
+        self.planner.close()
+        self.client.close()
+
+    def own(self, topic: str) -> dict[str, str | None]:
+        """The values that the target has for this topic itself."""
+        entries = self.target.topic_configs([topic])[0][topic]
+        return {name: entry.value for name, entry in entries.items() if entry.source == TOPIC_CONFIG}
+
+    def set(self, topic: str, **configs: str | None) -> None:
+        """Somebody changes the target by hand."""
+        changes = [ConfigChange(name.replace("_", "."), value) for name, value in configs.items()]
+        assert self.target.alter_topic_configs({topic: changes}) == {}
+
+
+MakeFlow = Callable[..., Flow]
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Iterator[MakeFlow]:
+    made: list[Flow] = []
+
+    def make(source: Cluster, target: Cluster, topics: str, *lines: str) -> Flow:
+        made.append(Flow(tmp_path, source, target, topics, *lines))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="module")
+def guarded(lab: Lab) -> Cluster:
+    """An authorizer that lets the product, which is nobody yet, do everything."""
+    settings = {"super.users": f"User:{SUPER_USER};User:ANONYMOUS"}
+    wanted = ClusterSpec(
+        name="guarded-topics",
+        listeners=(PLAINTEXT, SASL_PLAIN),
+        users=("alice", "bob"),
+        authorizer=True,
+        settings=settings,
+    )
+    return lab.clusters(wanted)[0]
+
+
+@pytest.fixture(scope="module")
+def old(lab: Lab) -> Cluster:
+    """Kafka 3.9 has topic configs that 4 has not, and takes values that it does not take."""
+    return lab.clusters(ClusterSpec(name="old-topics", line="3.9"))[0]
+
+
+class TestANewRemoteTopic:
+    def test_it_has_the_sources_configs_from_the_start(
+        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        us.create_topic(
+            topic, 3, configs={"cleanup.policy": "compact", "retention.ms": "12345678", "min.insync.replicas": "1"}
+        )
+        us.create_topic(f"{topic}-b")
+        mirror = flow(us, eu, f"{topic}.*")
+        claims = mirror.planner.discover()
+        assert [str(claim.remote) for claim in claims] == [
+            *(f"A.{topic}-{each}" for each in range(3)),
+            f"A.{topic}-b-0",
+        ]
+        assert mirror.own(f"A.{topic}") == {"cleanup.policy": "compact", "retention.ms": "12345678"}
+        assert mirror.own(f"A.{topic}-b") == {}
+        assert mirror.planner.warnings == []
+        assert mirror.keeper.sync_configs() == 0  # so nothing is left to do
+
+    def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, configs={"retention.ms": "12345678"})
+        mirror = flow(us, eu, topic, "A->B.use.defaults.from = source")
+        mirror.planner.discover()
+        own = mirror.own(f"A.{topic}")
+        assert own["retention.ms"] == "12345678"
+        assert own["cleanup.policy"] == "delete"
+        assert own["segment.bytes"] == "1073741824"
+        assert "min.insync.replicas" not in own
+        assert mirror.planner.warnings == []
+        assert mirror.keeper.sync_configs() == 0
+
+    def test_what_the_target_refuses_is_left_out(self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        """A newer Kafka wants segments of 1 MB at least."""
+        old.create_topic(
+            topic, configs={"segment.bytes": "100000", "cleanup.policy": "compact", "segment.ms": "6000000"}
+        )
+        mirror = flow(old, eu, topic)
+        assert len(mirror.planner.discover()) == 1
+        assert mirror.own(f"A.{topic}") == {"cleanup.policy": "compact", "segment.ms": "6000000"}
+        (warning,) = mirror.planner.warnings
+        assert warning.startswith(f"topic A.{topic} is made without segment.bytes = 100000: ")
+
+    def test_what_the_target_does_not_know_is_left_out(
+        self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        old.create_topic(topic, configs={"cleanup.policy": "compact"})
+        mirror = flow(old, eu, topic, "A->B.use.defaults.from = source")
+        assert len(mirror.planner.discover()) == 1
+        assert mirror.own(f"A.{topic}")["cleanup.policy"] == "compact"
+        (warning,) = mirror.planner.warnings
+        assert "message.format.version = " in warning
+
+    def test_without_the_right_to_read_the_configs(
+        self, secure: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        for name in (topic, f"{topic}-open"):
+            secure.create_topic(name, configs={"cleanup.policy": "compact"})
+            secure.grant("ANONYMOUS", "READ", topic=name)
+        secure.grant("ANONYMOUS", "DESCRIBE_CONFIGS", topic=f"{topic}-open")
+        mirror = flow(secure, eu, f"{topic}.*")
+        assert len(mirror.planner.discover()) == 2
+        assert mirror.own(f"A.{topic}") == {}
+        assert mirror.own(f"A.{topic}-open") == {"cleanup.policy": "compact"}
+        (warning,) = mirror.planner.warnings
+        assert warning == (
+            f"cluster A: the configs of {topic} cannot be read (TOPIC_AUTHORIZATION_FAILED), so their remote topics are "
+            "made with the target's defaults: grant DESCRIBE_CONFIGS"
+        )
+
+    def test_without_the_right_to_create_it(self, us: Cluster, secure: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic)
+        us.create_topic(f"{topic}-b")
+        secure.grant("ANONYMOUS", "CREATE", "DESCRIBE", topic=f"A.{topic}-b")
+        mirror = flow(us, secure, f"{topic}.*")
+        assert [str(claim.remote) for claim in mirror.planner.discover()] == [f"A.{topic}-b-0"]
+        (warning,) = mirror.planner.warnings
+        assert f"A.{topic}" in warning
+
+    def test_with_too_few_brokers(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, configs={"cleanup.policy": "compact"})
+        mirror = flow(us, eu, topic, "A->B.replication.factor = 2")
+        for _ in range(2):  # it is said once
+            assert mirror.planner.discover() == []
+        (warning,) = mirror.planner.warnings
+        assert warning.endswith(": set replication.factor to at most the number of brokers")
+
+
+class TestPartitions:
+    def test_they_grow_with_the_sources(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, 3)
+        eu.create_topic(f"A.{topic}", 1)
+        mirror = flow(us, eu, topic)
+        assert [claim.remote.partition for claim in mirror.planner.discover()] == [0, 1, 2]
+        assert mirror.planner.warnings == []
+
+    def test_without_the_right_to_grow(self, us: Cluster, secure: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, 3)
+        secure.create_topic(f"A.{topic}", 2)
+        secure.grant("ANONYMOUS", "WRITE", topic=f"A.{topic}")
+        mirror = flow(us, secure, topic)
+        assert [claim.remote.partition for claim in mirror.planner.discover()] == [0, 1]
+        (warning,) = mirror.planner.warnings
+        assert f"A.{topic}" in warning
+        assert warning.endswith(": only its partitions 0 to 1 are copied")
+
+    def test_more_than_the_source_has(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, 2)
+        eu.create_topic(f"A.{topic}", 5)
+        mirror = flow(us, eu, topic)
+        for _ in range(2):
+            assert [claim.remote.partition for claim in mirror.planner.discover()] == [0, 1]
+        assert mirror.planner.warnings == [
+            f"topic A.{topic} of B has 5 partitions, {topic} of A has 2: records keep their partition, but whoever "
+            "writes there by key would choose another one"
+        ]
+
+
+class TestConfigs:
+    def test_the_target_follows_the_source(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, configs={"retention.ms": "5000000", "min.insync.replicas": "1"})
+        eu.create_topic(f"A.{topic}", configs={"min.insync.replicas": "2"})
+        us.create_topic(f"{topic}-nowhere")  # not on the target
+        mirror = flow(us, eu, f"{topic}.*")
+        assert mirror.keeper.sync_configs() == 1
+        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000", "min.insync.replicas": "2"}
+        assert mirror.keeper.sync_configs() == 0
+        # What somebody sets on the target is taken back, but for what is excluded.
+        mirror.set(f"A.{topic}", retention_ms="7000000", segment_ms="8000000", min_insync_replicas="1")
+        assert mirror.keeper.sync_configs() == 1
+        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000", "min.insync.replicas": "1"}
+        assert mirror.said == {}
+
+    def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic)
+        eu.create_topic(f"A.{topic}", configs={"segment.ms": "8000000"})
+        mirror = flow(us, eu, topic, "A->B.use.defaults.from = source", "config.properties.exclude = cleanup.policy")
+        assert mirror.keeper.sync_configs() == 1
+        own = mirror.own(f"A.{topic}")
+        assert own["segment.ms"] == "604800000"
+        assert own["retention.ms"] == "604800000"
+        assert "cleanup.policy" not in own
+        assert mirror.keeper.sync_configs() == 0
+        assert mirror.said == {}
+
+    def test_under_the_identity_policy(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        us.create_topic(topic, configs={"retention.ms": "5000000"})
+        eu.create_topic(topic)
+        policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+        mirror = flow(us, eu, topic, policy)
+        assert mirror.keeper.sync_configs() == 1
+        assert mirror.own(topic) == {"retention.ms": "5000000"}
+
+    def test_what_the_target_does_not_know_or_refuses_does_not_hold_up_the_rest(
+        self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        old.create_topic(topic, configs={"segment.bytes": "100000", "retention.ms": "5000000"})
+        eu.create_topic(f"A.{topic}")
+        mirror = flow(old, eu, topic, "A->B.use.defaults.from = source")
+        assert mirror.keeper.sync_configs() == 1
+        own = mirror.own(f"A.{topic}")
+        assert own["retention.ms"] == "5000000"
+        assert "segment.bytes" not in own
+        assert (
+            "cluster B does not know the topic config message.format.version: it is left out for A."
+            in (mirror.said["topic config message.format.version"])
+        )
+        assert mirror.said[f"configs of A.{topic}"].startswith(
+            f"topic A.{topic} of B does not get segment.bytes = 100000: "
+        )
+
+    def test_without_rights(self, secure: Cluster, flow: MakeFlow, topic: str) -> None:
+        """The same cluster on both sides: each topic lacks another right."""
+        for name, here, there in (
+            ("a", (), ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")),
+            ("b", ("DESCRIBE_CONFIGS",), ()),
+            ("c", ("DESCRIBE_CONFIGS",), ("DESCRIBE_CONFIGS",)),
+            ("d", ("DESCRIBE_CONFIGS",), ("DESCRIBE_CONFIGS", "ALTER_CONFIGS")),
+        ):
+            secure.create_topic(f"{topic}-{name}", configs={"retention.ms": "5000000"})
+            secure.create_topic(f"A.{topic}-{name}")
+            secure.grant("ANONYMOUS", "DESCRIBE", *here, topic=f"{topic}-{name}")
+            secure.grant("ANONYMOUS", "DESCRIBE", *there, topic=f"A.{topic}-{name}")
+        mirror = flow(secure, secure, f"{topic}-.*")
+        assert mirror.keeper.sync_configs() == 1
+        assert mirror.own(f"A.{topic}-d") == {"retention.ms": "5000000"}
+        why = "TOPIC_AUTHORIZATION_FAILED: grant"
+        off = "or set sync.topic.configs.enabled = false"
+        assert sorted(mirror.said.values()) == [
+            f"cluster A: the configs of {topic}-a cannot be read: {why} DESCRIBE_CONFIGS, {off}",
+            f"cluster B: the configs of A.{topic}-b cannot be read: {why} DESCRIBE_CONFIGS, {off}",
+            f"cluster B: the configs of A.{topic}-c cannot be changed: {why} ALTER_CONFIGS, {off}",
+        ]
+
+    def test_a_topic_that_vanishes_meanwhile(
+        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        us.create_topic(topic, configs={"retention.ms": "5000000"})
+        us.create_topic(f"{topic}-half", configs={"retention.ms": "5000000"})
+        eu.create_topic(f"A.{topic}")
+        mirror = flow(us, eu, f"{topic}.*")
+        seen = {"gone": "A.gone", f"{topic}-half": f"A.{topic}-half", topic: f"A.{topic}"}
+        monkeypatch.setattr(mirror.keeper, "_remote_names", lambda: seen)
+        assert mirror.keeper.sync_configs() == 1
+        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000"}
+        assert sorted(mirror.said.values()) == [
+            "cluster A: the configs of gone cannot be read: UNKNOWN_TOPIC_OR_PARTITION",
+            f"cluster B: the configs of A.{topic}-half cannot be read: UNKNOWN_TOPIC_OR_PARTITION",
+        ]
+
+
+class TestAcls:
+    def test_readers_may_read_the_copy_and_nobody_may_write_to_it(
+        self, guarded: Cluster, flow: MakeFlow, topic: str, produce: Produce, consume: Consume
+    ) -> None:
+        """Judged by the authorizer itself: one cluster is both sides."""
+        guarded.create_topic(topic)
+        guarded.create_topic(f"A.{topic}")
+        guarded.grant("alice", "ALL", topic=topic)
+        guarded.grant("bob", "READ", "WRITE", topic=topic)
+        guarded.deny("bob", "DESCRIBE", topic=topic)
+        guarded.grant("bob", "READ", topic=f"{topic}*")
+        guarded.grant("alice", "READ", group="*")
+        assert produce(guarded.librdkafka_properties(PLAINTEXT), f"A.{topic}", "hello") == 0
+        alice = guarded.librdkafka_properties(SASL_PLAIN, "alice")
+        assert consume(alice, f"A.{topic}", 1, seconds=2) == []
+
+        mirror = flow(guarded, guarded, topic)
+        assert mirror.keeper.sync_acls() == 3
+        found = mirror.target.acls()
+        assert found is not None
+        assert sorted(each for each in found if each.name == f"A.{topic}") == [
+            AclBinding("TOPIC", f"A.{topic}", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
+            AclBinding("TOPIC", f"A.{topic}", "LITERAL", "User:bob", "*", "DESCRIBE", "DENY"),
+            AclBinding("TOPIC", f"A.{topic}", "LITERAL", "User:bob", "*", "READ", "ALLOW"),
+        ]
+        assert consume(alice, f"A.{topic}", 1) == ["hello"]
+        with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+            produce(alice, f"A.{topic}", "mine")
+        assert mirror.keeper.sync_acls() == 0
+        # Rights that are taken away on the source stay on the target, as in MM2; new ones come.
+        guarded.grant("bob", "DESCRIBE_CONFIGS", topic=topic)
+        assert mirror.keeper.sync_acls() == 1
+        assert mirror.said == {}
+
+    def test_where_nothing_is_guarded_nothing_is_said(
+        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        us.create_topic(topic)
+        mirror = flow(us, eu, topic)
+        assert mirror.keeper.sync_acls() == 0
+        assert mirror.said == {}
+
+    def test_a_target_without_an_authorizer(self, guarded: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+        guarded.create_topic(topic)
+        guarded.grant("alice", "READ", topic=topic)
+        mirror = flow(guarded, eu, topic)
+        assert mirror.keeper.sync_acls() == 0
+        assert mirror.said == {
+            "ACLs": "1 ACLs of A are not copied: cluster B has no authorizer; set sync.topic.acls.enabled = false if "
+            "that is meant so"
+        }
+
+    @pytest.mark.parametrize("side", ["source", "target"])
+    def test_without_the_right(self, guarded: Cluster, secure: Cluster, flow: MakeFlow, topic: str, side: str) -> None:
+        guarded.create_topic(topic)
+        guarded.grant("alice", "READ", topic=topic)
+        mirror = flow(secure, guarded, topic) if side == "source" else flow(guarded, secure, topic)
+        assert mirror.keeper.sync_acls() == 0
+        (told,) = mirror.said.values()
+        assert told.startswith(f"ACLs are not copied: cluster {'A' if side == 'source' else 'B'}: ")
+        assert told.endswith(
+            ": grant DESCRIBE on cluster A and ALTER on cluster B, or set sync.topic.acls.enabled = false"
+        )
+
+
+class TestChores:
+    """What the routine does, and how often."""
+
+    def test_by_default(self, us: Cluster, eu: Cluster, flow: MakeFlow) -> None:
+        found: list[Any] = flow(us, eu, "t").keeper.chores()
+        assert [(chore.name, chore.every, chore.first) for chore in found] == [
+            ("topic ACLs", 600.0, 0.0),
+            ("topic configs", 600.0, 0.0),
+        ]
+
+    def test_as_they_are_set(self, us: Cluster, eu: Cluster, flow: MakeFlow) -> None:
+        lines = ("sync.topic.acls.enabled = false", "sync.topic.configs.interval.seconds = 5")
+        assert [(chore.name, chore.every) for chore in flow(us, eu, "t", *lines).keeper.chores()] == [
+            ("topic configs", 5.0)
+        ]
