@@ -24,6 +24,7 @@ from twinlog.lab.listeners import PLAINTEXT
 from twinlog.lab.waiting import until
 from twinlog.model import TopicPartition
 from twinlog.topology.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from twinlog.topology.properties import client_of, policy_from
 
 MIRROR = "org.apache.kafka.connect.mirror."
 POLICY = "replication.policy."
@@ -194,11 +195,11 @@ class TestFromAConfiguration:
             java = mm2.clientConfig(alias)
             properties = client_properties(config, alias)
             for role in ("admin", "consumer", "producer"):
-                ours = failover._client(alias, properties, role)
+                ours = client_of(alias, properties, role)
                 theirs = getattr(java, f"{role}Config")()
                 assert {str(key) for key in theirs.keySet()} >= set(ours.values)
                 assert {str(key): ours[str(key)] for key in theirs.keySet()} == _typed(theirs)
-            policy, judge = failover._policy(properties), java.replicationPolicy()
+            policy, judge = policy_from(properties), java.replicationPolicy()
             assert policy.checkpoints_topic("us") == judge.checkpointsTopic("us")
             for topic in ("us.orders", "us_orders", "us-orders", "us.heartbeats", "us_heartbeats", "orders"):
                 assert policy.topic_source(topic) == judge.topicSource(topic)
@@ -215,8 +216,8 @@ class TestFromAConfiguration:
 
     def test_names_are_those_that_the_flow_writes(self, read: Callable[..., Config]) -> None:
         config = read("us->eu.replication.policy.separator = _")
-        assert failover._policy(client_properties(config, "eu")).checkpoints_topic("us") == "us_checkpoints_internal"
-        assert failover._policy(client_properties(config, "us")).checkpoints_topic("eu") == "eu.checkpoints.internal"
+        assert policy_from(client_properties(config, "eu")).checkpoints_topic("us") == "us_checkpoints_internal"
+        assert policy_from(client_properties(config, "us")).checkpoints_topic("eu") == "eu.checkpoints.internal"
 
     def test_flows_that_name_topics_differently_must_be_told_apart(self, read: Callable[..., Config]) -> None:
         more = "asia.bootstrap.servers = asia:1\nasia->eu.enabled = true\nasia->eu.replication.policy.separator = _\n"
@@ -233,8 +234,8 @@ class TestFromAConfiguration:
 
     def test_a_source_that_is_named_is_the_identity_policys(self, read: Callable[..., Config]) -> None:
         config = read("replication.policy.class = " + MIRROR + "IdentityReplicationPolicy")
-        assert failover._policy(client_properties(config, "eu", "us")).topic_source("orders") == "us"
-        assert failover._policy(client_properties(config, "eu")).topic_source("orders") is None
+        assert policy_from(client_properties(config, "eu", "us")).topic_source("orders") == "us"
+        assert policy_from(client_properties(config, "eu")).topic_source("orders") is None
 
     def test_a_cluster_that_is_not_in_the_file(self, read: Callable[..., Config]) -> None:
         with pytest.raises(ConfigError, match=r"cluster moon: no such cluster in .*; there is: eu, us"):
@@ -335,7 +336,7 @@ def write(servers: str, topic: str, *pairs: tuple[bytes | None, bytes | None]) -
     if not pairs:
         return
     batch = encode([(NOW_MS + at, key, value, ()) for at, (key, value) in enumerate(pairs)])
-    client = Client("eu", failover._client("eu", {"bootstrap.servers": servers}, "consumer"))
+    client = Client("eu", client_of("eu", {"bootstrap.servers": servers}, "consumer"))
 
     try:
         until(

@@ -9,7 +9,6 @@ Whatever goes wrong with a partition on its way has one cure: forget what is bet
 import contextlib
 import selectors
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -22,12 +21,13 @@ from twinlog.model import Anchor
 from twinlog.pipeline.clerk import Clerk
 from twinlog.pipeline.errands import Errands
 from twinlog.pipeline.intake import Intake
-from twinlog.pipeline.job import Claim, Job
+from twinlog.pipeline.job import Job
 from twinlog.pipeline.ledger import Ledger
 from twinlog.pipeline.outlet import Outlet
 from twinlog.pipeline.partition import Partition, Piece, State
 from twinlog.pipeline.positions import Positions
-from twinlog.pipeline.recovery import Finding, Producer, Question, Recovery
+from twinlog.pipeline.recovery import Finding, Recovery
+from twinlog.pipeline.resuming import question_of, reread, resume, trouble_text
 from twinlog.tracking.positions import Trouble
 
 _TICK: Final = 0.25  # how often timers are looked at
@@ -363,7 +363,7 @@ class Relay:
         self._recovering = True
         for partition in due:
             partition.state = State.RECOVERING
-        questions = [self._question(p) for p in due]
+        questions = [question_of(p) for p in due]
         by_place = {p.place: (p, p.generation) for p in due}
 
         def work() -> tuple[list[Finding], Metadata, Metadata, Positions | None]:
@@ -399,41 +399,12 @@ class Relay:
                 partition, generation = by_place[finding.question.place]
                 if partition.generation == generation and partition.state is State.RECOVERING:
                     if finding.stale and positions is not None:
-                        self._reread(partition, positions)
+                        reread(partition, positions)
                     else:
                         self._found(partition, finding)
             self._recover_due(time.monotonic())
 
         self._errands.run(work, done)
-
-    def _question(self, p: Partition) -> Question:
-        known = p.expected >= 0
-        trusted = known and p.proven and not p.blame
-        return Question(
-            place=p.place,
-            remote=p.remote,
-            # The older ones are for a target that has lost what came after them.
-            anchors=(*p.anchors, Anchor(p.acked, p.expected)) if known else p.anchors,
-            mm2_offset=p.mm2_offset,
-            topic_id=p.topic_id,
-            remote_id=p.remote_id,
-            producer=Producer(p.producer_id, p.producer_epoch, p.acked_sequence) if trusted else None,
-            had_cursor=p.had_cursor or known,
-            fresh=p.fresh,
-            truncated_at=p.truncated_at,
-            out_of_range=p.out_of_range,
-        )
-
-    def _reread(self, partition: Partition, positions: Positions) -> None:
-        """Another task has carried it since our claim was made: what that one wrote down holds."""
-        claim = positions.known(Claim(partition.place, partition.remote))
-        partition.anchors, partition.mm2_offset = claim.anchors, claim.mm2_offset
-        partition.had_cursor = partition.had_cursor or claim.cursor is not None
-        if claim.cursor is not None:
-            with contextlib.suppress(ValueError):
-                partition.topic_id = uuid.UUID(claim.cursor.topic_id)
-        partition.acked = partition.expected = -1
-        partition.fresh = True
 
     def _failed(self, partition: Partition, reason: str) -> None:
         partition.failures += 1
@@ -450,40 +421,12 @@ class Relay:
             return
         if finding.trouble is not None and not self._trouble(partition, finding):
             return
-        assert finding.producer is not None
         self._tell_foreign(partition, finding.foreign)
         if finding.duplicates:
             partition.counters.duplicates += finding.duplicates
             text = f"up to {finding.duplicates} records of {partition.place}, which are alike, may be there twice"
             self.ledger.event(partition, "duplicates", finding.duplicates, text)
-        partition.topic_id, partition.remote_id = finding.topic_id, finding.remote_id
-        partition.leader, partition.leader_epoch = finding.leader, finding.leader_epoch
-        partition.target_leader = finding.target_leader
-        if finding.trouble is not None:
-            partition.anchors = ()  # what they say is not so any more
-        if finding.trouble is not None or partition.out_of_range is not None:
-            partition.last_epoch = -1
-            partition.epochs.clear()
-        elif partition.last_epoch < 0 and partition.written and partition.written.source == finding.position:
-            # A source that was cut off and written anew while nobody looked is known by this.
-            partition.last_epoch = partition.written_epoch
-        partition.fetched = partition.acked = finding.position
-        partition.fetched_at = time.monotonic()
-        if partition.until is not None and finding.trouble in {Trouble.RECREATED, Trouble.TRUNCATED}:
-            partition.until = min(partition.until, finding.source_end)  # what it was to reach is not there any more
-        partition.expected = finding.expected
-        partition.producer_id, partition.producer_epoch = finding.producer.id, finding.producer.epoch
-        partition.sequence = partition.acked_sequence = finding.producer.sequence
-        partition.proven = finding.proven
-        partition.fresh = False
-        partition.high_watermark, partition.log_start = finding.source_end, finding.source_start
-        partition.written = Anchor(finding.position, finding.expected)
-        partition.had_cursor = True
-        partition.truncated_at = partition.out_of_range = None
-        partition.state = State.RUNNING
-        if not partition.blame:
-            partition.error = ""
-        partition.changed = True
+        resume(partition, finding)
         self.ledger.resumed(partition)
         self.outlet.add(partition)
         self.intake.add(partition)
@@ -497,25 +440,7 @@ class Relay:
 
     def _trouble(self, partition: Partition, finding: Finding) -> bool:
         """Tells of it; whether to go on all the same is the operator's to say."""
-        flow, place, remote = self.job.flow, partition.place, partition.remote
-        at, amount = finding.position, finding.amount
-        match finding.trouble:
-            case Trouble.LOST:
-                text = (
-                    f"{amount} offsets of {place} were gone from {flow.source} before they were copied "
-                    f"({at - amount} to {at - 1}): its retention is shorter than the delay"
-                )
-            case Trouble.RECREATED:
-                text = f"topic {place.topic} was deleted and made again on {flow.source}"
-            case Trouble.TRUNCATED:
-                text = f"{flow.source} lost records of {place} that were copied: its log goes on at {at}"
-            case Trouble.TARGET_LOST:
-                text = (
-                    f"{flow.target} lost records of {remote} that it had acknowledged: "
-                    f"they are copied again, from offset {at} of {place} on"
-                )
-            case _:
-                text = f"{remote} holds {amount} records that no known mirror wrote; copying begins at {at} of {place}"
+        text, amount = trouble_text(finding, self.job.flow), finding.amount
         stop = self.job.stops_on(finding.trouble)
         if stop:
             self._stop(partition, f"{text}: stopped, as {stop}")

@@ -43,6 +43,7 @@ class CheckpointKeeper:
         name = f"twinlog-{config.flow}-checkpoints"
         self._source = Client(config.flow.source, connector.clients["source.admin"], name)
         self._target = Client(config.flow.target, connector.clients["target.admin"], name)
+        self._upstream, self._downstream = Admin(self._source), Admin(self._target)
         writer = config.source.clients["data.producer"] if config.source else connector.clients["target.producer"]
         self._writer = Client(config.flow.target, writer, name)
         self._policy = policy_of(connector)
@@ -82,13 +83,12 @@ class CheckpointKeeper:
 
     def refresh(self) -> None:
         """The groups with a position in a topic of this flow; those without one have nothing to be translated."""
-        admin = Admin(self._source)
         wanted = [
             each.group
-            for each in admin.groups()
+            for each in self._upstream.groups()
             if each.kind in _KINDS and each.protocol_type in _PROTOCOLS and self._groups_wanted.selects(each.group)
         ]
-        positions, failed = admin.committed(wanted)
+        positions, failed = self._upstream.committed(wanted)
         self._tell(failed, "its offsets cannot be read on", self._flow.source)
         self.groups = sorted(
             group for group, offsets in positions.items() if any(self._accepts(place.topic) for place in offsets)
@@ -100,7 +100,7 @@ class CheckpointKeeper:
         if not self._looked:
             self.refresh()
         translations = self._read_syncs()
-        positions, failed = Admin(self._source).committed(self.groups)
+        positions, failed = self._upstream.committed(self.groups)
         self._tell(failed, "its offsets cannot be read on", self._flow.source)
         due: list[Checkpoint] = []
         for group, offsets in positions.items():
@@ -172,9 +172,8 @@ class CheckpointKeeper:
     def sync_groups(self) -> int:
         """Writes positions of idle groups on the target; how many groups."""
         groups = [group for group in self._store.groups() if self._groups_wanted.selects(group)]
-        admin = Admin(self._target)
-        states = admin.describe_groups(groups)
-        positions, failed = admin.committed([group for group in groups if states.get(group) is not None])
+        states = self._downstream.describe_groups(groups)
+        positions, failed = self._downstream.committed([group for group in groups if states.get(group) is not None])
         self._tell(failed, "its offsets cannot be read on", self._flow.target)
         written = 0
         for group in groups:
@@ -184,7 +183,9 @@ class CheckpointKeeper:
             offsets = to_write(self._store.of_group(group), states[group], there)
             if not offsets:
                 continue
-            refused = admin.commit(group, {place: (each.offset, each.metadata) for place, each in offsets.items()})
+            refused = self._downstream.commit(
+                group, {place: (each.offset, each.metadata) for place, each in offsets.items()}
+            )
             if refused:
                 place, code = next(iter(refused.items()))
                 self._warn(
