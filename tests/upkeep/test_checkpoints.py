@@ -72,7 +72,6 @@ def test_a_group_comes_back_to_where_it_stands(us: Cluster, eu: Cluster, topic: 
     group = f"group-{topic}"
     there, back = mirror(us, eu, topic, groups=group), mirror(eu, us, topic, groups=group)
     there.copy()
-    back.copy()
     assert consumed(us, group, [topic], 23) == list(range(7, 30))
     with keeping(there.config) as keeper:
         keeper.emit()
