@@ -17,6 +17,7 @@ from twinlog.errors import ProtocolError
 
 _SIZE: Final = struct.Struct(">i")
 _SCRATCH: Final = 64 * 1024
+_LARGE: Final = 8 << 20
 _IOV_MAX: Final = 512  # buffers per system call; Linux allows 1,024
 LARGEST_FRAME: Final = 256 * 1024 * 1024  # a broker that announces more is broken, or not a broker
 
@@ -56,7 +57,8 @@ class Pool:
             memory = self._idle.pop(min(fits, key=lambda at: len(self._idle[at])))
             self._idle_bytes -= len(memory)
         else:
-            memory = bytearray(max(size, 1 << (size - 1).bit_length() if size < 1 << 20 else -(-size >> 20) << 20))
+            # Answers differ by a little, so their room is rounded up by much: else hardly one would fit again.
+            memory = bytearray(1 << (size - 1).bit_length() if size < _LARGE else -(-size // _LARGE) * _LARGE)
         return Buffer(memory, size, self)
 
     def give_back(self, memory: bytearray) -> None:

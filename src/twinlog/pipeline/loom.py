@@ -111,10 +111,10 @@ class Loom:
 
     def _moved(self, partition: Partition, rows: int) -> None:
         table, native = self._table[:rows], self._native
-        for epoch, base in table[table[:, native.EPOCH] != partition.last_epoch][
-            :, (native.EPOCH, native.BASE)
-        ].tolist():
-            if epoch != partition.last_epoch:
-                partition.last_epoch = epoch
-                partition.epochs.append((epoch, base))
+        first, last = int(table[0, native.EPOCH]), int(table[-1, native.EPOCH])
+        if not first == last == partition.last_epoch:  # epochs never go back in a log
+            for epoch, base in table[:, (native.EPOCH, native.BASE)].tolist():
+                if epoch != partition.last_epoch:
+                    partition.last_epoch = epoch
+                    partition.epochs.append((epoch, base))
         partition.fetched = int(table[-1, native.LAST]) + 1
