@@ -49,15 +49,19 @@ def admin(tmp_path: Path) -> Iterator[MakeAdmin]:
 
 
 @pytest.fixture(scope="module")
-def guarded(lab: Lab) -> Cluster:
+def guarded(lab: Lab) -> Iterator[Cluster]:
     """An authorizer that lets the product, which is nobody yet, do everything."""
     settings = {"super.users": f"User:{SUPER_USER};User:ANONYMOUS"}
-    return lab.clusters(ClusterSpec(name="guarded", authorizer=True, settings=settings))[0]
+    (cluster,) = lab.clusters(ClusterSpec(name="admin-guarded", authorizer=True, settings=settings))
+    yield cluster
+    lab.discard(cluster)
 
 
 @pytest.fixture(scope="module")
-def pair(lab: Lab) -> Cluster:
-    return lab.clusters(ClusterSpec(name="pair", brokers=2))[0]
+def pair(lab: Lab) -> Iterator[Cluster]:
+    (cluster,) = lab.clusters(ClusterSpec(name="admin-pair", brokers=2))
+    yield cluster
+    lab.discard(cluster)
 
 
 class TestConfigs:

@@ -376,7 +376,7 @@ def test_one_cluster_under_two_names(tmp_path: Path, us: Cluster) -> None:
     us.create_topic("plan-round", 1)
     text = (
         f"clusters = us, here\nus.bootstrap.servers = {us.bootstrap()}\nhere.bootstrap.servers = {us.bootstrap()}\n"
-        "us->here.enabled = true\ntopics = plan-round\nreplication.factor = 1\n"
+        "us->here.enabled = true\ntopics = plan-round\nreplication.factor = 1\nheartbeats.replication.enabled = false\n"
     )
     file = tmp_path / "mm2.properties"
     file.write_text(text)

@@ -122,6 +122,10 @@ class CheckpointKeeper:
             self._store.add(checkpoint)
         return len(due)
 
+    def known(self, group: str) -> dict[TopicPartition, Checkpoint]:
+        """The newest checkpoints of a group, by partitions of the target."""
+        return self._store.of_group(group)
+
     def _accepts(self, topic: str) -> bool:
         """A topic that came from the target is meant by its name there."""
         if self._syncs_back and self._policy.topic_source(topic) == self._settings.target_cluster_alias:
@@ -180,7 +184,7 @@ class CheckpointKeeper:
             if group in failed or group not in states:
                 continue
             there = {place: Committed(*position) for place, position in positions.get(group, {}).items()}
-            offsets = to_write(self._store.of_group(group), states[group], there)
+            offsets = to_write(self.known(group), states[group], there)
             if not offsets:
                 continue
             refused = self._downstream.commit(
