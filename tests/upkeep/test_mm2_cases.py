@@ -1,7 +1,9 @@
 """The cases of MM2's own integration suite, by name (MirrorConnectorsIntegrationBaseTest, DedicatedMirrorIntegrationTest).
 
-Those that need the whole of `twinlog run` are in tests/runtime/test_mm2_suite.py; those about configs and ACLs are in
-test_topics.py, beside the rest of their subject.
+Those that need the whole of `twinlog run` (testReplication, testSingleNodeCluster) are in
+tests/runtime/test_mm2_suite.py; those about configs and ACLs (testSyncTopicConfigs, testReplicateSourceDefault,
+testReplicateTargetDefault, testSyncTopicACLs) are in test_topics.py, beside the rest of their subject. There is no forwarding admin
+here, and no cluster of nodes: Spark spreads the work.
 """
 
 from typing import Any

@@ -19,7 +19,8 @@ def test_a_group_is_followed_from_mm2_to_twinlog_and_back(
     lab: Lab, us: Cluster, eu: Cluster, topic: str, mirror: Any
 ) -> None:
     group = f"group-{topic}"
-    wanted = {"topics": topic, "groups": group, "sync.group.offsets.enabled": "true"}
+    # With offset.lag.max = 0 MM2 writes a sync for every record: else it would be a while until it knows the last one.
+    wanted = {"topics": topic, "groups": group, "sync.group.offsets.enabled": "true", "offset.lag.max": "0"}
     flow = mirror(us, eu, topic, groups=group)
     remote = TopicPartition(flow.remote(topic), 0)
 

@@ -219,7 +219,9 @@ class TestPartitions:
 
 
 class TestConfigs:
-    def test_the_target_follows_the_source(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+    def test_sync_topic_configs_and_replicate_target_default(
+        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
         us.create_topic(topic, configs={"retention.ms": "5000000", "min.insync.replicas": "1"})
         eu.create_topic(f"A.{topic}", configs={"min.insync.replicas": "2"})
         us.create_topic(f"{topic}-nowhere")  # not on the target
@@ -233,7 +235,7 @@ class TestConfigs:
         assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000", "min.insync.replicas": "1"}
         assert mirror.said == {}
 
-    def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
+    def test_replicate_source_default(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
         us.create_topic(topic)
         eu.create_topic(f"A.{topic}", configs={"segment.ms": "8000000"})
         mirror = flow(us, eu, topic, "A->B.use.defaults.from = source", "config.properties.exclude = cleanup.policy")
@@ -312,7 +314,7 @@ class TestConfigs:
 
 
 class TestAcls:
-    def test_readers_may_read_the_copy_and_nobody_may_write_to_it(
+    def test_sync_topic_acls(
         self, guarded: Cluster, flow: MakeFlow, topic: str, produce: Produce, consume: Consume
     ) -> None:
         """Judged by the authorizer itself: one cluster is both sides."""
