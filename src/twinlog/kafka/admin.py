@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import RefusedError
 from twinlog.kafka import codes
-from twinlog.kafka.client import NO_ID
+from twinlog.kafka.client import NO_ID, creatable
 from twinlog.kafka.groups import GroupListing, Groups
 from twinlog.topology.acls import AclBinding
 from twinlog.topology.configs import ConfigChange, ConfigEntry
@@ -99,24 +99,13 @@ class Admin(Groups):
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> RefusedError | None:
         """Why it would not be created so; None: it would."""
-        kind = CreateTopicsRequest.CreatableTopic
-        topic = kind(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            assignments=[],
-            configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-        )
+        topic = creatable(name, partitions, replication_factor, configs)
         timeout_ms = int(self._client.timeout * 1000)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=True)
-        result = self._client.ask(request, self._controller()).topics[0]
+        result = self._client.ask(request, self._client.controller()).topics[0]
         if not result.error_code:
             return None
         return self._refusal(f"topic {name}", result.error_code, getattr(result, "error_message", None))
-
-    def _controller(self) -> int | None:
-        seen = self._client.metadata([])
-        return seen.controller if seen.controller in seen.brokers else None
 
     # ACLs
 

@@ -327,16 +327,9 @@ class Client:
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> int:
         """The error code; one that exists already is none."""
-        kind = CreateTopicsRequest.CreatableTopic
-        topic = kind(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            assignments=[],
-            configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-        )
+        topic = creatable(name, partitions, replication_factor, configs)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=int(self.timeout * 1000), validate_only=False)
-        result = self.ask(request, self._controller()).topics[0]
+        result = self.ask(request, self.controller()).topics[0]
         if result.error_code not in {codes.NONE, codes.TOPIC_ALREADY_EXISTS}:
             reason = getattr(result, "error_message", None) or codes.name(result.error_code)
             raise RefusedError(f"cluster {self.alias} does not create topic {name}: {reason}", result.error_code)
@@ -349,16 +342,28 @@ class Client:
             timeout_ms=int(self.timeout * 1000),
             validate_only=False,
         )
-        result = self.ask(request, self._controller()).results[0]
+        result = self.ask(request, self.controller()).results[0]
         if result.error_code:
             reason = getattr(result, "error_message", None) or codes.name(result.error_code)
             raise RefusedError(
                 f"cluster {self.alias} does not give topic {name} {partitions} partitions: {reason}", result.error_code
             )
 
-    def _controller(self) -> int | None:
+    def controller(self) -> int | None:
+        """Who makes topics, if it can be reached by its name."""
         controller = self.metadata([]).controller
         return controller if controller in self._known else None
+
+
+def creatable(name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> Any:
+    kind = CreateTopicsRequest.CreatableTopic
+    return kind(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=[],
+        configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
 
 
 def _offsets_request(topics: Mapping[str, Sequence[int]], timestamp: int, isolation: int) -> Any:

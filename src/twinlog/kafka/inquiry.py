@@ -8,7 +8,7 @@ from kafka.protocol.admin import CreateTopicsRequest, DescribeLogDirsRequest
 
 from twinlog.errors import RefusedError, UnreachableError
 from twinlog.kafka import codes
-from twinlog.kafka.client import Client, Metadata
+from twinlog.kafka.client import Client, Metadata, creatable
 from twinlog.model import TopicPartition
 
 _BATCH: Final = 100  # topics in one request: a controller does nothing else while it looks at them
@@ -25,21 +25,13 @@ class WantedTopic:
 def refused_topics(client: Client, wanted: Sequence[WantedTopic]) -> dict[str, RefusedError]:
     """Those that the cluster would not create, with its reason. Nothing is created."""
     refused: dict[str, RefusedError] = {}
-    kind = CreateTopicsRequest.CreatableTopic
     for at in range(0, len(wanted), _BATCH):
         topics = [
-            kind(
-                name=each.name,
-                num_partitions=each.partitions,
-                replication_factor=each.replication_factor,
-                assignments=[],
-                configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in each.configs.items()],
-            )
+            creatable(each.name, each.partitions, each.replication_factor, each.configs)
             for each in wanted[at : at + _BATCH]
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=int(client.timeout * 1000), validate_only=True)
-        seen = client.metadata([])
-        for result in client.ask(request, seen.controller if seen.controller in seen.brokers else None).topics:
+        for result in client.ask(request, client.controller()).topics:
             if result.error_code:
                 reason = getattr(result, "error_message", None) or codes.name(result.error_code)
                 refused[result.name] = RefusedError(reason, result.error_code)

@@ -157,12 +157,14 @@ class Planner:
         """Every partition that can be relayed now; missing remote topics and partitions are made first."""
         upstream = self.source.metadata(None).topics
         chosen = {name: info for name, info in upstream.items() if self._selection.selects(name)}
+        round_trips: set[str] = set()
         for name, info in chosen.items():
             if info.error:
                 self._warn(name, f"topic {name} of {self.config.flow.source} is left out: {codes.name(info.error)}")
             elif reason := self._loops.refused(name):
+                round_trips.add(name)
                 self._warn(name, reason)
-        chosen = {name: info for name, info in chosen.items() if not info.error and not self._loops.refused(name)}
+        chosen = {name: info for name, info in chosen.items() if not info.error and name not in round_trips}
         remote = {name: self._selection.remote_name(name) for name in chosen}
         downstream = self.target.metadata(sorted(set(remote.values()))).topics if chosen else {}
         if made := self._remote_topics.make(chosen, remote, downstream):

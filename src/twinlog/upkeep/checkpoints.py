@@ -65,10 +65,8 @@ class CheckpointKeeper:
 
     def chores(self) -> list[Chore]:
         settings = self._settings
-        chores = [Chore("consumer groups", 0, self.refresh)]
-        if settings.refresh_groups_enabled:
-            every = float(settings.refresh_groups_interval_seconds)
-            chores = [Chore("consumer groups", every, self.refresh)]
+        every = float(settings.refresh_groups_interval_seconds) if settings.refresh_groups_enabled else 0.0
+        chores = [Chore("consumer groups", every, self.refresh)]
         if settings.emit_checkpoints_enabled:
             every = float(settings.emit_checkpoints_interval_seconds)
             chores.append(Chore("checkpoints", every, self.emit, first=every))
