@@ -6,6 +6,8 @@ PYTHON ?= $(or $(shell for p in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
+TWO_AT_ONCE := -n 2 --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -20,14 +22,14 @@ demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
 test: setup  ## every test, on real Kafka brokers
 	@$(BIN)/python -m twinlog.lab.jars 4.3 3.9
 	@$(BIN)/python -m twinlog.pipeline.archive
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(TWO_AT_ONCE)
 
 check: setup  ## format, lint, types, the tree's order, unit tests: under a minute
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -m "not broker and not java and not spark"
+	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark"
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
 	@$(BIN)/python -m twinlog.pipeline.archive
