@@ -257,6 +257,10 @@ class Pair:
     def arrived(self, topic: str) -> int:
         return self._target_ends.total(f"{self.source.name}.{topic}")
 
+    def ends(self, topic: str) -> list[int]:
+        """Of the remote topic's partitions."""
+        return self._target_ends.each(f"{self.source.name}.{topic}")
+
     def wait_for_more(self, twin: Twin, *topics: str, records: int = 200, seconds: float = 60) -> None:
         """Until so many more of each topic arrive: it moves (again)."""
         wanted = {topic: self.arrived(topic) + records for topic in topics}

@@ -1,25 +1,104 @@
-"""MM2 is replaced by Twinlog, in place and while records flow, and the reverse."""
+"""MM2 is replaced by Twinlog, in place and while records flow and a group reads them, and the reverse."""
 
 import json
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from tests.runtime.conftest import Pair
+from confluent_kafka import Consumer, TopicPartition
+from tests.runtime.conftest import Feed, Pair
 
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import Tally, read, tally
 from twinlog.lab.jvm import KafkaJvm
 from twinlog.lab.lab import Lab
 from twinlog.lab.peer import MirrorMaker, mirror_properties
+from twinlog.lab.waiting import until
 from twinlog.lab.wire import Wire
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.java]
 
 TOPIC = "handed-over"
 # Of offsets.storage there must be several partitions, or nobody would see that an entry is in the wrong one.
-SETTINGS = {"topics": TOPIC, "offset.storage.partitions": "5", "tasks.max": "2"}
+GROUP = "billing"
+SETTINGS = {
+    "topics": TOPIC,
+    "groups": GROUP,
+    "sync.group.offsets.enabled": "true",
+    "offset.storage.partitions": "5",
+    "tasks.max": "2",
+}
+
+
+class Member:
+    """The group's consumer, which reads and commits until it leaves."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.read: list[bytes] = []
+        self._left = False
+        self._consumer = _consumer(cluster)
+        self._consumer.subscribe([topic])
+        self._thread = threading.Thread(target=self._work, name="member", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._left:
+            some = [each for each in self._consumer.consume(500, 0.5) if not each.error()]
+            self.read += [each.key() or b"" for each in some]
+            if some:
+                self._consumer.commit(asynchronous=False)
+        self._consumer.close()
+
+    def leave(self) -> None:
+        self._left = True
+        self._thread.join()
+
+
+class Twinned:
+    """Where the group stands on the target: wherever it is asked, it never went back."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster, self._topic = cluster, topic
+        self._last = [-1] * 4
+
+    def __call__(self) -> list[int]:
+        consumer = _consumer(self._cluster)
+        try:
+            asked = [TopicPartition(self._topic, partition) for partition in range(4)]
+            found = [max(each.offset, -1) for each in consumer.committed(asked, timeout=10)]
+        finally:
+            consumer.close()
+        assert all(now >= before for now, before in zip(found, self._last, strict=True)), (found, self._last)
+        self._last = found
+        return found
+
+    def advances(self, whose: str) -> None:
+        before = self()
+        until(
+            lambda: all(now > then for now, then in zip(self(), before, strict=True)),
+            f"{whose} should take the group along",
+            seconds=90,
+            logs=lambda: f"; it stands at {self._last}, stood at {before}",
+        )
+
+    def reaches(self, ends: list[int]) -> None:
+        until(
+            lambda: self() == ends, f"the group should get to {ends}", seconds=60, logs=lambda: f"; it is at {self()}"
+        )
+
+
+def _consumer(cluster: Cluster) -> Consumer:
+    return Consumer(
+        {
+            **cluster.librdkafka_properties(),
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +119,11 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     west.create_topic(TOPIC, 4)
     feed = pair.feed(TOPIC)
     feed.flow()
+    member, group = Member(west, TOPIC), Twinned(east, f"west.{TOPIC}")
     mirror = lab.mirror_maker(mirror_properties([west, east], [(west, east)], SETTINGS), name="mm2-takeover")
     mirror.wait_until_running()
     moving(pair, mirror)
+    group.advances("MM2")
     mirror.stop()
 
     # Twinlog goes on where MM2 stopped.
@@ -50,8 +131,10 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     twin = pair.run(file)
     twin.wait_for("west->east: relaying", 120)
     pair.wait_for_more(twin, TOPIC)
+    group.advances("Twinlog")
     feed.pause()
     pair.wait_until_equal(TOPIC)
+    group.reaches(pair.ends(TOPIC))
     feed.flow()
     pair.wait_for_more(twin, TOPIC)
     assert twin.terminate() == 0
@@ -62,11 +145,38 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     mirror.start()
     mirror.wait_until_running()
     moving(pair, mirror)
+    group.advances("MM2, once more,")
     feed.pause()
     pair.wait_until_equal(TOPIC)
 
-    # MM2 is killed, and doubles what it had not noted; when it is through with that it is killed again. Now what it
-    # doubled stays, and no more comes to it.
+    before = doubled(pair, feed, mirror)
+    twin = pair.run(file)
+    twin.wait_for("west->east: relaying", 120)
+    pair.wait_for_more(twin, TOPIC)
+    feed.pause()
+    after = complete(pair)
+    assert (after.unknown, after.moved, after.reordered) == (0, 0, 0), f"{after}\n{twin.said}"
+    assert after.duplicates == before.duplicates, f"before: {before}\nafter: {after}\n{twin.said}"
+
+    # The group has read all, and moves. What comes now it reads on the target: all of that, and nothing else.
+    group.reaches(pair.ends(TOPIC))
+    member.leave()
+    assert sorted(map(int, member.read)) == list(range(feed.count))
+    feed.flow()
+    pair.wait_for_more(twin, TOPIC)
+    feed.pause()
+    moved = Member(east, f"west.{TOPIC}")
+    until(lambda: len(moved.read) >= feed.count - len(member.read), "the group reads on", seconds=60)
+    moved.leave()
+    assert sorted(map(int, moved.read)) == list(range(len(member.read), feed.count))
+    assert twin.terminate() == 0
+
+
+def doubled(pair: Pair, feed: Feed, mirror: MirrorMaker) -> Tally:
+    """MM2 is killed, and doubles what it had not noted; when it is through with that it is killed again.
+
+    Now what it doubled stays, and no more comes to it.
+    """
     feed.flow()
     moving(pair, mirror)
     mirror.kill()
@@ -77,15 +187,7 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     feed.flow()
     moving(pair, mirror)
     mirror.kill()
-    before = counted(pair)
-    twin = pair.run(file)
-    twin.wait_for("west->east: relaying", 120)
-    pair.wait_for_more(twin, TOPIC)
-    feed.pause()
-    after = complete(pair)
-    assert twin.terminate() == 0
-    assert (after.unknown, after.moved, after.reordered) == (0, 0, 0), f"{after}\n{twin.said}"
-    assert after.duplicates == before.duplicates, f"before: {before}\nafter: {after}\n{twin.said}"
+    return counted(pair)
 
 
 def complete(pair: Pair) -> Tally:

@@ -1,4 +1,4 @@
-"""How many records a topic has been given: the sum of its partitions' end offsets, asked over one open connection."""
+"""Where the partitions of a topic end: how many records each has been given. Asked over one open connection."""
 
 from types import TracebackType
 from typing import Self
@@ -19,9 +19,10 @@ class Ends:
         self._consumer.close()
 
     def total(self, topic: str) -> int:
-        """0 where the topic is not there (yet)."""
-        partitions = self._consumer.partitions_for_topic(topic)
-        if not partitions:
-            return 0
-        ends = self._consumer.end_offsets([TopicPartition(topic, partition) for partition in partitions])
-        return int(sum(ends.values()))
+        return sum(self.each(topic))
+
+    def each(self, topic: str) -> list[int]:
+        """By partition; none where the topic is not there (yet)."""
+        partitions = [TopicPartition(topic, index) for index in self._consumer.partitions_for_topic(topic) or ()]
+        ends = self._consumer.end_offsets(partitions) if partitions else {}
+        return [int(ends[place]) for place in sorted(ends, key=lambda place: place.partition)]
