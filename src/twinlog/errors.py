@@ -8,7 +8,9 @@
         x UnreachableError  nobody answers; time may heal it
         x RefusedError      the broker answered with an error code
         x ProtocolError     the answer makes no sense
+        x LockedError       the door stays shut: a certificate, a password, a token; `heals` says whether time may help
     x RelayError        a flow, or a partition of it, cannot go on
+    x SparkError        Spark did not start, or is gone
 """
 
 
@@ -52,5 +54,17 @@ class ProtocolError(KafkaError):
     pass
 
 
+class LockedError(KafkaError):
+    """`heals`: whether the same attempt may succeed later without a change of configuration."""
+
+    def __init__(self, message: str, *, heals: bool = False) -> None:
+        super().__init__(message)
+        self.heals = heals
+
+
 class RelayError(TwinlogError):
+    pass
+
+
+class SparkError(TwinlogError):
     pass

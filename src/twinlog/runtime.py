@@ -16,7 +16,7 @@ from typing import Final
 
 from twinlog.config import Config
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import ConfigError, KafkaError, RefusedError, RelayError, TwinlogError
+from twinlog.errors import ConfigError, KafkaError, RefusedError, RelayError, SparkError, TwinlogError
 from twinlog.kafka import codes
 from twinlog.kafka.client import LATEST, Client
 from twinlog.kafka.reading import batch_end, records_from
@@ -203,7 +203,7 @@ class Runtime:
                     yield spark, folder
             except RelayError as error:
                 if str(error) == GONE:
-                    raise session.SparkError(f"{GONE}; what it said is in {folder}") from None
+                    raise SparkError(f"{GONE}; what it said is in {folder}") from None
                 raise
             finally:
                 session.stop(spark)
@@ -289,7 +289,7 @@ def _scratch() -> Iterator[Path]:
         (folder / "new").rename(folder / _OWNED)
         try:
             yield folder
-        except session.SparkError:
+        except SparkError:
             (folder / _OWNED).unlink()
             raise
         except BaseException:

@@ -1,59 +1,32 @@
-"""What a cluster tells of those upstream: asked of MirrorClient, and of Kafka's own Java MirrorClient on the same topics.
+"""What a cluster tells of those upstream, as MirrorClient sees it."""
 
-Heartbeats and checkpoints are made by hand here, from the specification's tables.
-"""
-
-import struct
-import time
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
+from tests.failover.conftest import (
+    GOOD_KEY,
+    GOOD_VALUE,
+    HEARTBEAT_MS,
+    NOW_MS,
+    POLICY,
+    checkpoint,
+    failed,
+    heartbeat,
+    write,
+)
 
 from twinlog import failover
-from twinlog.config import Config, load
 from twinlog.errors import ConfigError, RefusedError, UnreachableError
-from twinlog.failover import MirrorClient, OffsetAndMetadata, Upstream, client_properties
-from twinlog.kafka.client import Client
-from twinlog.kafka.records import Record, encode
+from twinlog.failover import MirrorClient, OffsetAndMetadata, Upstream
+from twinlog.kafka.records import Record
 from twinlog.lab.cluster import Cluster
-from twinlog.lab.jvm import KafkaJvm
 from twinlog.lab.listeners import PLAINTEXT
 from twinlog.lab.waiting import until
 from twinlog.model import TopicPartition
 from twinlog.topology.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from twinlog.topology.properties import client_of, policy_from
 
-MIRROR = "org.apache.kafka.connect.mirror."
-POLICY = "replication.policy."
-FLAG = POLICY + "internal.topic.separator.enabled"
-IDENTITY = {POLICY + "class": MIRROR + "IdentityReplicationPolicy"}
 DEFAULT = DefaultReplicationPolicy()
-NOW_MS = int(time.time() * 1000)  # brokers delete what is older than a week
-
-
-def text(content: str) -> bytes:
-    return struct.pack(">h", len(content.encode())) + content.encode()
-
-
-def checkpoint(
-    group: str, topic: str, partition: int, up: int, down: int, metadata: str = "", version: int = 0
-) -> tuple[bytes, bytes]:
-    key = text(group) + text(topic) + struct.pack(">i", partition)
-    return key, struct.pack(">hqq", version, up, down) + text(metadata)
-
-
-def heartbeat(source: str, target: str, time_ms: int) -> tuple[bytes, bytes]:
-    return text(source) + text(target), struct.pack(">hq", 0, time_ms)
-
-
-def records(*pairs: tuple[bytes | None, bytes | None]) -> list[Record]:
-    return [Record(at, NOW_MS + at, key, value) for at, (key, value) in enumerate(pairs)]
-
-
-GOOD_KEY, GOOD_VALUE = checkpoint("app", "us.orders", 0, 10, 5)
 MALFORMED: dict[str, tuple[bytes | None, bytes | None]] = {
     "no key": (None, GOOD_VALUE),
     "key cut off": (GOOD_KEY[:-1], GOOD_VALUE),
@@ -62,6 +35,10 @@ MALFORMED: dict[str, tuple[bytes | None, bytes | None]] = {
     "another version": checkpoint("app", "us.orders", 0, 10, 6, version=1),
     "negative offset": checkpoint("app", "us.orders", 0, 10, -1),
 }
+
+
+def records(*pairs: tuple[bytes | None, bytes | None]) -> list[Record]:
+    return [Record(at, NOW_MS + at, key, value) for at, (key, value) in enumerate(pairs)]
 
 
 class TestWithoutACluster:
@@ -147,353 +124,6 @@ class TestWithoutACluster:
             pytest.raises(ConfigError, match=r"pattern 'app-\('"),
         ):
             client.remote_consumer_offsets_by_pattern("app-(", "us")
-
-
-FILE = """\
-clusters = us, eu
-us.bootstrap.servers = us:9092
-eu.bootstrap.servers = eu:9092
-us->eu.enabled = true
-"""
-SECRET = 'org.acme.Login required password="hunter2";'
-
-
-class TestFromAConfiguration:
-    @pytest.fixture
-    def read(self, tmp_path: Path) -> Callable[..., Config]:
-        def read(*lines: str, file: str = FILE) -> Config:
-            path = tmp_path / "mm2.properties"
-            path.write_text(file + "\n".join(lines) + "\n")
-            return load([path])
-
-        return read
-
-    @pytest.mark.java
-    @pytest.mark.parametrize(
-        "lines",
-        [
-            [],
-            ["security.protocol = SASL_SSL", f"sasl.jaas.config = {SECRET}", "eu.sasl.mechanism = PLAIN"],
-            ["eu.security.protocol = SSL", "eu.admin.security.protocol = PLAINTEXT", "eu.consumer.client.id = me"],
-            ["eu.consumer.bootstrap.servers = reader:1", "eu.admin.request.timeout.ms = 1"],
-            ["replication.policy.separator = _"],
-            ["replication.policy.separator = _", FLAG + " = false"],
-            [FLAG + " = false"],
-            ["replication.policy.separator = _", "eu.replication.policy.separator = -"],
-            ["replication.policy.class = " + MIRROR + "IdentityReplicationPolicy"],
-        ],
-    )
-    def test_as_mm2_derives_a_client_from_its_file(
-        self, read: Callable[..., Config], kafka_jvm: KafkaJvm, lines: list[str]
-    ) -> None:
-        config = read(*lines)
-        table = kafka_jvm.properties(Path(config.files[0]).read_bytes())
-        mm2 = kafka_jvm.jvm.org.apache.kafka.connect.mirror.MirrorMakerConfig(
-            kafka_jvm.map({"plugin.discovery": "service_load", **table})
-        )
-        for alias in ("us", "eu"):
-            java = mm2.clientConfig(alias)
-            properties = client_properties(config, alias)
-            for role in ("admin", "consumer", "producer"):
-                ours = client_of(alias, properties, role)
-                theirs = getattr(java, f"{role}Config")()
-                assert {str(key) for key in theirs.keySet()} >= set(ours.values)
-                assert {str(key): ours[str(key)] for key in theirs.keySet()} == _typed(theirs)
-            policy, judge = policy_from(properties), java.replicationPolicy()
-            assert policy.checkpoints_topic("us") == judge.checkpointsTopic("us")
-            for topic in ("us.orders", "us_orders", "us-orders", "us.heartbeats", "us_heartbeats", "orders"):
-                assert policy.topic_source(topic) == judge.topicSource(topic)
-                assert policy.is_heartbeats_topic(topic) == judge.isHeartbeatsTopic(topic)
-
-    @pytest.mark.java
-    def test_what_brokers_call_internal(self, kafka_jvm: KafkaJvm) -> None:
-        internal = kafka_jvm.jvm.org.apache.kafka.common.internals.Topic.isInternal
-        assert all(internal(topic) for topic in failover._BROKERS_OWN)
-        assert not internal("__other")
-        field = kafka_jvm._class("org.apache.kafka.common.internals.Topic").getDeclaredField("INTERNAL_TOPICS")
-        field.setAccessible(True)
-        assert {str(each) for each in field.get(None)} == failover._BROKERS_OWN
-
-    def test_names_are_those_that_the_flow_writes(self, read: Callable[..., Config]) -> None:
-        config = read("us->eu.replication.policy.separator = _")
-        assert policy_from(client_properties(config, "eu")).checkpoints_topic("us") == "us_checkpoints_internal"
-        assert policy_from(client_properties(config, "us")).checkpoints_topic("eu") == "eu.checkpoints.internal"
-
-    def test_flows_that_name_topics_differently_must_be_told_apart(self, read: Callable[..., Config]) -> None:
-        more = "asia.bootstrap.servers = asia:1\nasia->eu.enabled = true\nasia->eu.replication.policy.separator = _\n"
-        config = read(file=FILE.replace("us, eu", "us, eu, asia") + more)
-        with pytest.raises(ConfigError, match="flows into it name topics differently"):
-            client_properties(config, "eu")
-        assert "replication.policy.separator" not in client_properties(config, "eu", "us")
-        assert client_properties(config, "eu", "asia")["replication.policy.separator"] == "_"
-
-    def test_flows_that_name_topics_alike_in_other_words(self, read: Callable[..., Config]) -> None:
-        more = "asia.bootstrap.servers = asia:1\nasia->eu.enabled = true\nasia->eu.replication.policy.separator = .\n"
-        config = read(file=FILE.replace("us, eu", "us, eu, asia") + more)
-        assert client_properties(config, "eu")["bootstrap.servers"] == "eu:9092"
-
-    def test_a_source_that_is_named_is_the_identity_policys(self, read: Callable[..., Config]) -> None:
-        config = read("replication.policy.class = " + MIRROR + "IdentityReplicationPolicy")
-        assert policy_from(client_properties(config, "eu", "us")).topic_source("orders") == "us"
-        assert policy_from(client_properties(config, "eu")).topic_source("orders") is None
-
-    def test_a_cluster_that_is_not_in_the_file(self, read: Callable[..., Config]) -> None:
-        with pytest.raises(ConfigError, match=r"cluster moon: no such cluster in .*; there is: eu, us"):
-            client_properties(read(), "moon")
-
-    def test_a_file_without_flows_does_not_tell_names(self, read: Callable[..., Config]) -> None:
-        with pytest.raises(ConfigError, match="how its topics are named is not known"):
-            client_properties(read(file="bootstrap.servers = h:1\n"), "mm2")
-
-
-def _typed(table: Any) -> dict[str, Any]:
-    """A Java map of settings, as ours are typed."""
-
-    def typed(value: Any) -> Any:
-        kind = value.getClass().getName() if hasattr(value, "getClass") else ""
-        if kind.endswith(".Password"):
-            return str(value.value())
-        if kind == "java.lang.Class":
-            return str(value.getName())
-        return tuple(str(each) for each in value) if "List" in kind else value
-
-    return {str(entry.getKey()): typed(entry.getValue()) for entry in table.entrySet()}
-
-
-class Place(NamedTuple):
-    """One way to name topics, and aliases that no other test uses."""
-
-    settings: dict[str, str]
-    a: str
-    b: str
-    sep: str = "."
-    internal: str = "."
-
-    def checkpoints_topic(self, alias: str) -> str:
-        return f"{alias}{self.internal}checkpoints{self.internal}internal"
-
-
-PLACES = {
-    "default": Place({}, "mcdA", "mcdB"),
-    "underscore": Place({POLICY + "separator": "_"}, "mcuA", "mcuB", "_", "_"),
-    "underscore, dotted internals": Place({POLICY + "separator": "_", FLAG: "false"}, "mcfA", "mcfB", "_"),
-    "hyphen": Place({POLICY + "separator": "-", FLAG: "TRUE"}, "mchA", "mchB", "-", "-"),
-    "flag without separator": Place({FLAG: "false"}, "mcwA", "mcwB"),
-    "identity": Place(IDENTITY, "mciA", "mciB"),
-    "identity, source named": Place({**IDENTITY, "source.cluster.alias": "mcnA"}, "mcnA", "mcnB"),
-    "identity, underscore": Place({**IDENTITY, POLICY + "separator": "_"}, "mcjA", "mcjB", "_", "_"),
-}
-HEARTBEAT_MS = 1_700_000_000_000
-
-
-def _orders(place: Place) -> str:
-    return f"{place.a}{place.sep}orders"
-
-
-def _written(place: Place) -> list[tuple[bytes | None, bytes | None]]:
-    orders = _orders(place)
-    return [
-        checkpoint("app-1", orders, 0, 10, 5),
-        checkpoint("app-1", orders, 1, 100, 90, "from a consumer"),
-        checkpoint("app-2", orders, 0, 3, 3),
-        (b"\0", b"\0"),
-        checkpoint("app-1", orders, 0, 20, 15),
-        (GOOD_KEY, GOOD_VALUE[:-1]),
-        checkpoint("Größe", orders, 0, 2**40, 2**40 - 1, "ä"),
-        checkpoint("app-2", orders, 0, 1, 1),
-        checkpoint("app-11", orders, 0, 0, 0),
-    ]
-
-
-@pytest.fixture(scope="module")
-def stage(eu: Cluster) -> Cluster:
-    """A cluster downstream of others, by every way to name topics: A beside it, B behind A, and one that went round."""
-    topics: dict[str, list[tuple[bytes | None, bytes | None]]] = {"heartbeats": [heartbeat("us", "eu", HEARTBEAT_MS)]}
-    for place in PLACES.values():
-        a, b, sep = place.a, place.b, place.sep
-        topics |= {
-            f"{a}{sep}heartbeats": [heartbeat("x", a, HEARTBEAT_MS), heartbeat("y", a, HEARTBEAT_MS + 7)],
-            f"{a}{sep}{b}{sep}heartbeats": [],
-            f"{a}C{sep}{a}D{sep}{a}C{sep}{a}E{sep}heartbeats": [],
-            f"{a}{sep}my-heartbeats": [],
-            _orders(place): [],
-            f"{a}{sep}{b}{sep}orders": [],
-            f"{a}plain": [],
-            place.checkpoints_topic(a): _written(place),
-            place.checkpoints_topic(b): [],
-            f"mm2-offset-syncs{place.internal}{a}{place.internal}internal": [],
-        }
-    with eu.admin() as admin:
-        missing = set(topics) - set(admin.list_topics())
-        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1} for topic in missing})
-        admin.wait_for_topics(sorted(topics))
-    for topic, pairs in topics.items():
-        write(eu.bootstrap(), topic, *pairs)
-    return eu
-
-
-def write(servers: str, topic: str, *pairs: tuple[bytes | None, bytes | None]) -> None:
-    if not pairs:
-        return
-    batch = encode([(NOW_MS + at, key, value, ()) for at, (key, value) in enumerate(pairs)])
-    client = Client("eu", client_of("eu", {"bootstrap.servers": servers}, "consumer"))
-
-    try:
-        until(
-            lambda: not failed(lambda: client.append(TopicPartition(topic, 0), batch)), f"writing to {topic}"
-        )  # it may have been made this very moment
-    finally:
-        client.close()
-
-
-def failed(question: Callable[[], object]) -> bool:
-    try:
-        question()
-    except RefusedError:
-        return True
-    return False
-
-
-class Java:
-    """Kafka's own MirrorClient, and the static methods around it."""
-
-    def __init__(self, kafka: KafkaJvm, properties: Mapping[str, str]) -> None:
-        self._kafka = kafka
-        self.properties = kafka.map(properties)
-        mirror = kafka.jvm.org.apache.kafka.connect.mirror
-        self.utils = mirror.RemoteClusterUtils
-        self.client = mirror.MirrorClient(self.properties)
-
-    def close(self) -> None:
-        self.client.close()
-
-    def names(self, found: Any) -> set[str]:
-        return {str(each) for each in found}
-
-    def offsets(self, found: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {
-            TopicPartition(each.getKey().topic(), each.getKey().partition()): OffsetAndMetadata(
-                each.getValue().offset(), each.getValue().metadata()
-            )
-            for each in found.entrySet()
-        }
-
-    def by_group(self, found: Any) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        return {str(each.getKey()): self.offsets(each.getValue()) for each in found.entrySet()}
-
-    def seconds(self, number: int) -> Any:
-        return self._kafka.jvm.java.time.Duration.ofSeconds(number)
-
-    def pattern(self, regex: str) -> Any:
-        return self._kafka.jvm.java.util.regex.Pattern.compile(regex)
-
-
-@pytest.fixture(scope="module", params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
-    return PLACES[request.param]
-
-
-@pytest.fixture(scope="module")
-def properties(stage: Cluster, place: Place) -> dict[str, str]:
-    return {"bootstrap.servers": stage.bootstrap(), **place.settings}
-
-
-@pytest.fixture(scope="module")
-def java(kafka_jvm: KafkaJvm, properties: dict[str, str]) -> Iterator[Java]:
-    made = Java(kafka_jvm, properties)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def client(properties: dict[str, str]) -> Iterator[MirrorClient]:
-    with MirrorClient(properties, alias="eu") as made:
-        yield made
-
-
-@pytest.mark.broker
-class TestAsJavaAnswers:
-    def test_what_names_say(self, client: MirrorClient, java: Java, place: Place) -> None:
-        found = client.heartbeat_topics()
-        assert found == java.names(java.client.heartbeatTopics())
-        assert {"heartbeats", f"{place.a}{place.sep}heartbeats"} <= found
-        found = client.checkpoint_topics()
-        assert found == java.names(java.client.checkpointTopics())
-        assert place.checkpoints_topic(place.a) in found
-        found = client.upstream_clusters()
-        assert found == java.names(java.client.upstreamClusters())
-        assert {place.a, place.b, f"{place.a}C", f"{place.a}D"} <= found
-        assert f"{place.a}E" not in found
-        assert client.remote_topics() == java.names(java.client.remoteTopics())
-        for alias in (place.a, place.b, "nobody"):
-            assert client.remote_topics(alias) == java.names(java.client.remoteTopics(alias))
-
-    def test_hops(self, client: MirrorClient, java: Java, place: Place) -> None:
-        wanted = {place.a: 1, place.b: 2, f"{place.a}C": 1, f"{place.a}D": 2, f"{place.a}E": -1, "nobody": -1}
-        assert {alias: client.replication_hops(alias) for alias in wanted} == wanted
-        assert {alias: java.client.replicationHops(alias) for alias in wanted} == wanted
-
-    def test_offsets_of_a_group(self, client: MirrorClient, java: Java, place: Place) -> None:
-        for group in ("app-1", "nobody"):
-            found = client.remote_consumer_offsets(group, place.a, 20)
-            judge = java.client.remoteConsumerOffsets(group, place.a, java.seconds(20))
-            assert found == java.offsets(judge)
-        orders = _orders(place)
-        assert client.remote_consumer_offsets("app-1", place.a, 20) == {
-            TopicPartition(orders, 0): OffsetAndMetadata(15, ""),
-            TopicPartition(orders, 1): OffsetAndMetadata(90, "from a consumer"),
-        }
-        assert client.remote_consumer_offsets("app-2", place.a) == {TopicPartition(orders, 0): OffsetAndMetadata(1, "")}
-
-    def test_an_empty_checkpoints_topic(self, client: MirrorClient, java: Java, place: Place) -> None:
-        assert client.remote_consumer_offsets("app-1", place.b, 20) == {}
-        assert java.offsets(java.client.remoteConsumerOffsets("app-1", place.b, java.seconds(20))) == {}
-        assert client.remote_consumer_offsets_by_pattern(".*", place.b, 20) == {}
-
-    def test_offsets_of_every_group(self, client: MirrorClient, java: Java, place: Place) -> None:
-        found = client.remote_consumer_offsets_by_pattern(".*", place.a, 20)
-        assert found == java.by_group(java.client.remoteConsumerOffsets(java.pattern(".*"), place.a, java.seconds(20)))
-        assert set(found) == {"app-1", "app-2", "app-11", "Größe"}
-
-
-@pytest.mark.broker
-@pytest.mark.parametrize(
-    ("pattern", "groups"),
-    [
-        ("app-.", {"app-1", "app-2"}),
-        ("app", set()),
-        ("(?i)APP-1+", {"app-1", "app-11"}),
-        (r"\Qapp-2\E|Gr.*", {"app-2", "Größe"}),
-    ],
-)
-def test_patterns_are_javas(stage: Cluster, kafka_jvm: KafkaJvm, pattern: str, groups: set[str]) -> None:
-    properties = {"bootstrap.servers": stage.bootstrap()}
-    found = failover.translate_offsets_by_pattern(properties, "mcdA", pattern, 20)
-    java = Java(kafka_jvm, properties)
-    try:
-        judge = java.utils.translateOffsets(java.properties, "mcdA", java.pattern(pattern), java.seconds(20))
-        assert found == java.by_group(judge)
-    finally:
-        java.close()
-    assert set(found) == groups
-
-
-@pytest.mark.broker
-def test_the_functions_answer_as_javas_utilities(stage: Cluster, kafka_jvm: KafkaJvm) -> None:
-    place = PLACES["default"]
-    properties = {"bootstrap.servers": stage.bootstrap()}
-    java = Java(kafka_jvm, properties)
-    try:
-        utils, given = java.utils, java.properties
-        assert failover.replication_hops(properties, place.b) == utils.replicationHops(given, place.b) == 2
-        assert failover.heartbeat_topics(properties) == java.names(utils.heartbeatTopics(given))
-        assert failover.checkpoint_topics(properties) == java.names(utils.checkpointTopics(given))
-        assert failover.upstream_clusters(properties) == java.names(utils.upstreamClusters(given))
-        found = failover.translate_offsets(properties, place.a, "app-1", 20)
-        assert found == java.offsets(utils.translateOffsets(given, place.a, "app-1", java.seconds(20)))
-        assert found
-    finally:
-        java.close()
 
 
 @pytest.mark.broker

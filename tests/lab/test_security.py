@@ -6,11 +6,13 @@ import pytest
 from confluent_kafka import KafkaException
 
 from twinlog.errors import LabError
-from twinlog.lab import tools
+from twinlog.lab import kdc, tools
 from twinlog.lab.certificates import Authority
 from twinlog.lab.cluster import Cluster
+from twinlog.lab.lab import Lab
 from twinlog.lab.listeners import (
     EVERY,
+    GSSAPI,
     MUTUAL_TLS,
     OAUTH,
     OAUTH_TLS,
@@ -132,3 +134,9 @@ def test_kafkas_own_tool_lists_the_acls_that_we_made(secure: Cluster, topic: str
     listed = secure.tool("acls", "--list", "--topic", topic)
     assert "principal=User:carol, host=*, operation=READ, permissionType=ALLOW" in listed
     assert "principal=User:carol, host=*, operation=WRITE, permissionType=DENY" in listed
+
+
+def test_a_kerberos_listener_says_what_this_machine_lacks(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kdc, "_PATH", "")
+    with pytest.raises(LabError, match=r"no krb5kdc, .* on this machine: install krb5-kdc"):
+        lab.cluster("kerberos-less", listeners=(GSSAPI,), users=("alice",))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twinlog.kafka.batch import stamp
 from twinlog.kafka.connection import Buffer, Pool
 from twinlog.lab import batches
-from twinlog.lab.batches import Record
+from twinlog.lab.batches import Record, read_varint
 from twinlog.model import TopicPartition
 from twinlog.pipeline.loom import LARGE, WOVEN_BYTES, Loom
 from twinlog.pipeline.partition import Partition, Piece
@@ -27,54 +27,23 @@ Log = list[tuple[int, Record]]
 
 def _batch(records: Sequence[tuple[int, Record]], *, flags: int = 0, base: int | None = None, more: int = 0) -> bytes:
     """Records at their offsets, gaps and all; `more` offsets behind the last one belong to the batch, too."""
-    made = bytearray(batches.encode([record for _, record in records]))
     base = records[0][0] if base is None else base
     deltas = [offset - base for offset, _ in records]
-    if deltas != list(range(len(records))):
-        section, at = bytearray(), 61
-        for delta in deltas:
-            length, at = _varint(made, at)
-            end = at + length
-            _, after_time = _varint(made, at + 1)
-            _, after_offset = _varint(made, after_time)
-            body = made[at:after_time] + _packed(delta) + made[after_offset:end]
-            section += _packed(len(body)) + body
-            at = end
-        made[61:] = section
-    struct.pack_into(">qi", made, 0, base, len(made) - 12)
-    attributes = int.from_bytes(made[21:23]) | flags
-    struct.pack_into(">hi", made, 21, attributes, deltas[-1] + more)
+    made = bytearray(batches.encode([record for _, record in records], deltas=deltas, attributes=flags))
+    struct.pack_into(">q", made, 0, base)
+    struct.pack_into(">i", made, 23, deltas[-1] + more)
     struct.pack_into(">I", made, 17, crc32c(made[21:]))
     return bytes(made)
-
-
-def _packed(number: int) -> bytes:
-    rest = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while rest > 127:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    return bytes([*out, rest])
-
-
-def _varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return value >> 1 ^ -(value & 1), at
 
 
 def _places(batch: bytes) -> list[int]:
     """The offsets in a batch whose records lie end to end; what stands in them is not looked at."""
     places, at = [], 61
     while at < len(batch):
-        length, at = _varint(batch, at)
+        length, at = read_varint(batch, at)
         end = at + length
-        _, at = _varint(batch, at + 1)
-        place, _ = _varint(batch, at)
+        _, at = read_varint(batch, at + 1)
+        place, _ = read_varint(batch, at)
         places.append(place)
         at = end
     assert at == len(batch)

@@ -95,6 +95,7 @@ DRIVER = """\
 LIVES = """\
     import os, signal, sys
     from pathlib import Path
+    from twinlog.errors import SparkError
     from twinlog.lab import usage
     from twinlog.pipeline import session
 
@@ -102,7 +103,7 @@ LIVES = """\
     handler, environment = signal.getsignal(signal.SIGINT), dict(os.environ)
     try:
         session.start("local[nonsense]", 1, folder, {})
-    except session.SparkError as error:
+    except SparkError as error:
         assert "Could not parse Master URL" in str(error), error
     else:
         raise AssertionError("it started")

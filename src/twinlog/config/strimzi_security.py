@@ -127,7 +127,7 @@ def _jaas(module: str, options: dict[str, str], read: Value) -> Value:
     return Value("sasl.jaas.config", f"{module} required {' '.join(words)};", read.origin)
 
 
-_QUOTE = str.maketrans({"\\": "\\\\", '"': '\\"'})
+_QUOTE = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 
 def _certificates(trees: Tree, secrets: Secrets, problems: Problems) -> Value | None:

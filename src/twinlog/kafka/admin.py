@@ -9,6 +9,7 @@ from kafka.protocol.admin import (
     DescribeAclsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeGroupsRequest,
     IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
@@ -28,6 +29,7 @@ _TOPIC: Final = 2  # as a resource, of configs and of ACLs
 _SET: Final = 0
 _DELETE: Final = 1
 _ANY: Final = 1
+_TELLS_OF_THE_ABSENT: Final = 5  # later versions of DescribeGroups say only that there is no such group
 # More topics in one request make an answer that is a burden to read at once: each has some 35 settings.
 _BATCH: Final = 250
 
@@ -181,6 +183,22 @@ class Admin(Groups):
                 return None
             raise
         return None if answer.error_code else _operations(answer.authorized_operations)
+
+    def group_rights(self, names: Iterable[str]) -> dict[str, frozenset[str] | None]:
+        """What we may do with each group, whether it is there or not. None: the broker does not say.
+
+        Every broker is asked: to ask for a coordinator would make a young cluster create __consumer_offsets.
+        """
+        found: dict[str, frozenset[str] | None] = dict.fromkeys(names)
+        for node in self._client.metadata([]).brokers if found else ():
+            for some in _parts(found):
+                request = DescribeGroupsRequest(groups=some, include_authorized_operations=True)
+                for group in self._ask(request, node, _TELLS_OF_THE_ABSENT).groups:
+                    if group.error_code in codes.DENIED:
+                        found[group.group_id] = frozenset()
+                    elif not group.error_code:
+                        found[group.group_id] = _operations(group.authorized_operations)
+        return found
 
     def _refusal(self, what: str, code: int, message: str | None) -> RefusedError:
         return RefusedError(f"cluster {self._client.alias}: {what}: {message or codes.name(code)}", code)

@@ -143,11 +143,11 @@ def decode(batch: bytes) -> tuple[list[int], list[Fields]]:
     position = 0
     try:
         for _ in range(header.count):
-            size, position = _varint(plain, position)
+            size, position = read_varint(plain, position)
             end = position + size
-            delta, position = _varint(plain, position + 1)  # a byte of attributes, of which Kafka uses none
+            delta, position = read_varint(plain, position + 1)  # a byte of attributes, of which Kafka uses none
             timestamp = header.base_timestamp + delta if fixed is None else fixed
-            delta, position = _varint(plain, position)
+            delta, position = read_varint(plain, position)
             key, position = _bytes(plain, position)
             value, position = _bytes(plain, position)
             headers: Headers = ()
@@ -215,19 +215,20 @@ def _lz4_block(plain: bytes) -> bytes:
 
 
 def _record(record: Record, delta: int, base_timestamp: int) -> bytes:
-    parts = [b"\x00", _packed(record.timestamp - base_timestamp), _packed(delta), _field(record.key)]
-    parts += [_field(record.value), _packed(len(record.headers))]
+    parts = [b"\x00", write_varint(record.timestamp - base_timestamp), write_varint(delta), _field(record.key)]
+    parts += [_field(record.value), write_varint(len(record.headers))]
     for name, value in record.headers:
         parts += [_field(name), _field(value)]
     body = b"".join(parts)
-    return _packed(len(body)) + body
+    return write_varint(len(body)) + body
 
 
 def _field(value: bytes | None) -> bytes:
-    return b"\x01" if value is None else _packed(len(value)) + value
+    return b"\x01" if value is None else write_varint(len(value)) + value
 
 
-def _packed(number: int) -> bytes:
+def write_varint(number: int) -> bytes:
+    """Kafka's signed varint or varlong."""
     zigzag = number << 1 if number >= 0 else (-number << 1) - 1
     out = bytearray()
     while zigzag > 0x7F:
@@ -237,7 +238,8 @@ def _packed(number: int) -> bytes:
     return bytes(out)
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number, and where it ends."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -253,7 +255,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    size, position = _varint(data, position)
+    size, position = read_varint(data, position)
     if size < 0:
         return None, position
     end = position + size
@@ -263,7 +265,7 @@ def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, position: int) -> tuple[Headers, int]:
-    count, position = _varint(data, position)
+    count, position = read_varint(data, position)
     found = []
     for _ in range(count):
         name, position = _bytes(data, position)

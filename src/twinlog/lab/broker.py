@@ -67,6 +67,8 @@ def server_properties(
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # Tests write records of long ago: those would be deleted whenever a broker comes to look.
+        "log.retention.ms": "-1",
         # A killed broker may only come back when the controller has given up its last life: not after 9 s, as
         # usual, but still long enough for a machine with more JVMs than cores.
         "broker.heartbeat.interval.ms": "500",
@@ -109,6 +111,7 @@ class Broker:
         properties = server_properties(spec, node, ports, voters, secrets, self.data)
         file = folder / "server.properties"
         file.write_text(properties_text(properties))
+        realm = (f"-Djava.security.krb5.conf={secrets.kdc.config}",) if secrets.kdc else ()
         self.process = JavaProcess(
             f"{spec.name} broker {node}",
             folder / "broker.log",
@@ -116,7 +119,7 @@ class Broker:
             arguments=[str(file)],
             line=spec.line,
             role="broker",
-            flags=spec.flags,
+            flags=(*spec.flags, *realm),
             urls=oauth_urls(properties),
         )
 

@@ -16,6 +16,7 @@ from twinlog.errors import LabError
 from twinlog.lab import acls, listeners, storage, tools
 from twinlog.lab.broker import Broker, ClusterSpec
 from twinlog.lab.certificates import Authority
+from twinlog.lab.kdc import Kdc
 from twinlog.lab.listeners import CONTROLLER, INTERNAL, SUPER_USER, Listener, Secrets
 from twinlog.lab.ports import HOST, free_port
 from twinlog.lab.tokens import TokenIssuer
@@ -39,7 +40,8 @@ class Cluster:
         self.authority = Authority(folder / "certificates", spec.name) if any(d.tls for d in doors) else None
         passwords = {user: listeners.password(user) for user in spec.users}
         self.issuer = TokenIssuer(passwords) if any(d.oauth for d in doors) else None
-        self.secrets = Secrets(spec.users, self.authority, self.issuer.endpoints if self.issuer else None)
+        self.kdc = Kdc(folder / "kdc") if any(d.kerberos for d in doors) else None
+        self.secrets = Secrets(spec.users, self.authority, self.issuer.endpoints if self.issuer else None, self.kdc)
         ports = [{door: free_port() for door in (*doors, CONTROLLER)} for _ in range(spec.brokers)]
         self.brokers = tuple(
             Broker(
@@ -85,10 +87,12 @@ class Cluster:
         if self.issuer:
             self.issuer.close()
             self.issuer = None
+        if self.kdc:
+            self.kdc.close()
 
     def remove_data(self) -> None:
         """Leaves nothing but logs and configurations."""
-        for folder in (*(broker.data for broker in self.brokers), self.folder / "certificates"):
+        for folder in (*(broker.data for broker in self.brokers), self.folder / "certificates", self.folder / "kdc"):
             shutil.rmtree(folder, ignore_errors=True)
 
     def is_ready(self) -> bool:

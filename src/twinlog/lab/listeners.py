@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from twinlog.errors import LabError
 from twinlog.lab import certificates, tokens
+from twinlog.lab.kdc import REALM, SERVICE, Kdc
 
 _SECURITY = "org.apache.kafka.common.security"
+_KERBEROS_SERVICE = SERVICE.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,10 @@ class Listener:
     def oauth(self) -> bool:
         return self.mechanism == "OAUTHBEARER"
 
+    @property
+    def kerberos(self) -> bool:
+        return self.mechanism == "GSSAPI"
+
 
 PLAINTEXT = Listener("PLAINTEXT")
 TLS = Listener("TLS", tls=True)
@@ -46,6 +52,9 @@ SCRAM_512 = Listener("SCRAM_512", "SCRAM-SHA-512")
 SCRAM_512_TLS = Listener("SCRAM_512_TLS", "SCRAM-SHA-512", tls=True)
 OAUTH = Listener("OAUTH", "OAUTHBEARER")
 OAUTH_TLS = Listener("OAUTH_TLS", "OAUTHBEARER", tls=True)
+
+# Not among `EVERY`: a KDC is not on every machine (see kdc.py).
+GSSAPI = Listener("GSSAPI", "GSSAPI")
 
 EVERY = (
     PLAINTEXT, TLS, MUTUAL_TLS, SASL_PLAIN, SASL_PLAIN_TLS, SCRAM_256, SCRAM_256_TLS, SCRAM_512, SCRAM_512_TLS, OAUTH,
@@ -71,6 +80,7 @@ class Secrets:
     users: tuple[str, ...] = ()
     authority: certificates.Authority | None = None
     oauth: tokens.Endpoints | None = None
+    kdc: Kdc | None = None
 
 
 def broker_properties(listener: Listener, secrets: Secrets) -> dict[str, str]:
@@ -88,6 +98,8 @@ def broker_properties(listener: Listener, secrets: Secrets) -> dict[str, str]:
             found["sasl.oauthbearer.jwks.endpoint.url"] = oauth.jwks
             found["sasl.oauthbearer.expected.issuer"] = oauth.issuer
             found["sasl.oauthbearer.expected.audience"] = tokens.AUDIENCE
+        if listener.kerberos:
+            found["sasl.kerberos.service.name"] = _KERBEROS_SERVICE
     if listener.tls:
         authority = _authority(listener, secrets)
         found |= {
@@ -127,6 +139,9 @@ def client_properties(listener: Listener, user: str | None, secrets: Secrets) ->
                 "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
                 "sasl.oauthbearer.token.endpoint.url": _oauth(listener, secrets).token,
             }
+        elif listener.kerberos:
+            found["sasl.kerberos.service.name"] = _KERBEROS_SERVICE
+            found["sasl.jaas.config"] = _kerberos(_kdc(listener, secrets), name)
         else:
             module = "scram.Scram" if listener.scram else "plain.Plain"
             found["sasl.jaas.config"] = _jaas(module, username=name, password=password(name))
@@ -153,6 +168,8 @@ def librdkafka_properties(listener: Listener, user: str | None, secrets: Secrets
                 "sasl.oauthbearer.client.secret": password(name),
                 "sasl.oauthbearer.token.endpoint.url": _oauth(listener, secrets).token,
             }
+        elif listener.kerberos:
+            raise LabError("librdkafka as it comes by pip knows no GSSAPI")
         else:
             found |= {"sasl.username": name, "sasl.password": password(name)}
     return found
@@ -163,6 +180,8 @@ def _broker_jaas(listener: Listener, secrets: Secrets) -> str:
         return _jaas("scram.Scram")  # the users are in the cluster's metadata
     if listener.oauth:
         return _jaas("oauthbearer.OAuthBearer")
+    if listener.kerberos:
+        return _kerberos(_kdc(listener, secrets), SERVICE)
     users = (SUPER_USER,) if listener in (INTERNAL, CONTROLLER) else secrets.users
     known = {f"user_{user}": password(user) for user in users}
     return _jaas("plain.Plain", username=SUPER_USER, password=password(SUPER_USER), **known)
@@ -171,6 +190,11 @@ def _broker_jaas(listener: Listener, secrets: Secrets) -> str:
 def _jaas(module: str, **options: str) -> str:
     words = "".join(f' {key}="{value}"' for key, value in options.items())
     return f"{_SECURITY}.{module}LoginModule required{words};"
+
+
+def _kerberos(realm: Kdc, principal: str) -> str:
+    keys = f'useKeyTab="true" storeKey="true" keyTab="{realm.keytab(principal)}" principal="{principal}@{REALM}"'
+    return f"com.sun.security.auth.module.Krb5LoginModule required {keys};"
 
 
 def _user(listener: Listener, user: str | None) -> str:
@@ -189,3 +213,9 @@ def _oauth(listener: Listener, secrets: Secrets) -> tokens.Endpoints:
     if secrets.oauth is None:
         raise LabError(f"listener {listener.name} needs a token issuer, and this cluster has none")
     return secrets.oauth
+
+
+def _kdc(listener: Listener, secrets: Secrets) -> Kdc:
+    if secrets.kdc is None:
+        raise LabError(f"listener {listener.name} needs a KDC, and this cluster has none")
+    return secrets.kdc

@@ -7,6 +7,7 @@ their own login handler from `/token`.
 import base64
 import binascii
 import json
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -39,9 +40,9 @@ class Endpoints:
 
 
 class TokenIssuer:
-    """`users` are the clients: name and secret. Runs in a thread of ours until `close`."""
+    """`users` are the clients: name and secret. Runs in a thread of ours until `close`; over TLS with a `context`."""
 
-    def __init__(self, users: Mapping[str, str], lifetime: int = 3600) -> None:
+    def __init__(self, users: Mapping[str, str], lifetime: int = 3600, context: ssl.SSLContext | None = None) -> None:
         self._users, self._lifetime = dict(users), lifetime
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         issuer = self
@@ -76,7 +77,9 @@ class TokenIssuer:
 
         self._server = ThreadingHTTPServer((HOST, 0), Handler)
         self._server.daemon_threads = True
-        self.endpoints = Endpoints(f"http://{HOST}:{self._server.server_address[1]}")
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.endpoints = Endpoints(f"http{'s' if context else ''}://{HOST}:{self._server.server_address[1]}")
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
@@ -85,8 +88,8 @@ class TokenIssuer:
         self._server.server_close()
         self._thread.join()
 
-    def token(self, user: str) -> str:
-        """A signed token (JWT, RS256) for that user."""
+    def token(self, user: str, lifetime: int | None = None) -> str:
+        """A signed token (JWT, RS256) for that user; with a negative lifetime, one that is over already."""
         now = int(time.time())
         claims = {
             "iss": self.endpoints.issuer,
@@ -94,7 +97,7 @@ class TokenIssuer:
             "sub": user,
             "scope": "kafka",
             "iat": now,
-            "exp": now + self._lifetime,
+            "exp": now + (self._lifetime if lifetime is None else lifetime),
         }
         signed = f"{_json({'alg': 'RS256', 'typ': 'JWT', 'kid': _KEY_ID})}.{_json(claims)}"
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())

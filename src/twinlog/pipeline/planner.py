@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import KafkaError, RefusedError, RelayError
+from twinlog.errors import RefusedError, RelayError
 from twinlog.kafka import codes
 from twinlog.kafka.client import LATEST, NO_ID, Client
 from twinlog.kafka.reading import TopicReader
-from twinlog.kafka.records import encode
 from twinlog.model import TopicPartition
 from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.positions import Positions
@@ -20,7 +19,7 @@ from twinlog.topology.selection import offset_syncs_location, selection_of
 from twinlog.tracking import source_offsets
 from twinlog.tracking.journal import COMMANDS, PARTITIONS, REPORTS, Command, Report, journal_topic
 from twinlog.tracking.loads import Loads
-from twinlog.upkeep.internal import COMPACTED, appear, ensure
+from twinlog.upkeep.internal import COMPACTED, PATIENT, appear, ensure, write
 from twinlog.upkeep.loops import LoopGuard
 from twinlog.upkeep.remote_topics import RemoteTopics
 
@@ -127,16 +126,7 @@ class Planner:
         self._write(TopicPartition(self._journal, REPORTS), None, report.encode())
 
     def _write(self, place: TopicPartition, key: bytes | None, value: bytes) -> None:
-        batch = encode([(int(time.time() * 1000), key, value, ())])
-        for attempt in range(10):
-            try:
-                self.target.append(place, batch)
-            except KafkaError:
-                if attempt == 9:
-                    raise
-                time.sleep(0.2 * (attempt + 1))
-            else:
-                return
+        write(self.target, place, [(int(time.time() * 1000), key, value)], PATIENT)
 
     # What there is
 

@@ -7,10 +7,10 @@ So the position is a compare-and-set, and a wrong guess costs another look, neve
 """
 
 import uuid
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafka.protocol.admin import DescribeProducersRequest
 
@@ -18,16 +18,12 @@ from twinlog.errors import ProtocolError, RefusedError, RelayError, UnreachableE
 from twinlog.kafka import batch as b
 from twinlog.kafka import codes
 from twinlog.kafka.client import EARLIEST, LATEST, Client, Metadata
-from twinlog.kafka.connection import Buffer
-from twinlog.kafka.fetch import Part
-from twinlog.kafka.records import Record, decode
 from twinlog.model import Anchor, TopicPartition
-from twinlog.pipeline.lanes import Rules, cut
-from twinlog.pipeline.partition import Partition, Piece
-from twinlog.tracking.matching import newest_common
+from twinlog.pipeline.lanes import Rules
+from twinlog.pipeline.logs import Seen, SourceLog, TargetLog
+from twinlog.tracking.matching import Match, newest_common
 from twinlog.tracking.positions import Facts, Start, Stuck, Trouble, Walk, decide, within
 
-_CHUNK: Final = 4 << 20
 _MORE: Final = 1000  # records that are compared beyond those that should be enough
 
 
@@ -90,31 +86,6 @@ class Manner:
 
     reset: str = "earliest"
     rules: Rules = field(default_factory=Rules)
-
-
-class Seen(NamedTuple):
-    """A record as it is compared: by hashes, so that a second of a fast partition fits into memory.
-
-    `timed`: its time is the producer's, so both sides must have the same.
-    """
-
-    key: int
-    content: int  # key, value and headers
-    timestamp: int
-    gone: bool  # a tombstone, which the cleaner may take away at last
-    timed: bool
-
-    @classmethod
-    def of(cls, record: Record, *, timed: bool) -> "Seen":
-        content = hash((record.key, record.value, record.headers))
-        return cls(hash(record.key), content, record.timestamp, record.value is None, timed)
-
-    def identity(self, timed: bool) -> Hashable:
-        return (self.content, self.timestamp) if timed else self.content
-
-    def same(self, other: "Seen") -> bool:
-        timed = self.timed and other.timed
-        return self.identity(timed) == other.identity(timed)
 
 
 class Recovery:
@@ -221,7 +192,7 @@ class Recovery:
             start = Start(finding.source_end, Trouble.TRUNCATED, question.out_of_range - finding.source_end)
         finding.position, finding.trouble, finding.amount = start.source, start.trouble, start.amount
         if producer is None:
-            producer = self._producer(question, target_start, target_end)
+            producer = self._producer(question, facts)
             finding.proven = producer.id >= 0
             finding.producer = producer if finding.proven else Producer(self._producers[-1], 0, 0)
         else:
@@ -231,12 +202,12 @@ class Recovery:
 
     def _walk(self, finding: Finding, anchor: Anchor, facts: Facts) -> Start:
         question = finding.question
-        ours, others, newest = self._written(question.remote, anchor.target, facts)
+        ours, others, newest = self._target_log(question, facts).written(anchor.target)
         # Where nothing is ours, an earlier mirror (MM2) wrote it, and its syncs are the anchors: then all of it counts.
         count = ours or others
         ended = False
         if anchor.source >= facts.source_start:
-            position, last, left = self._count(question, anchor.source, count, facts)
+            position, last, left = self._source_log(question, facts).count(anchor.source, count)
             if not left and (newest is None or last is None or newest.same(last)):
                 finding.foreign = others if ours else 0
                 return Start(position)
@@ -250,11 +221,10 @@ class Recovery:
         """The newest record that both sides have says where to go on. `ended`: the source has fewer than the target."""
         question = finding.question
         count = ours or others
-        there = list(self._records(question.remote, anchor.target, facts, ours=bool(ours)))
+        there = list(self._target_log(question, facts).records(anchor.target, ours=bool(ours)))
         begin = max(anchor.source, facts.source_start)
-        here = list(islice(self._source_records(question, begin, facts), 2 * count + _MORE))
-        timed = all(record.timed for record in there) and all(record.timed for _, record in here)
-        match = newest_common([r.identity(timed) for r in there], [r.identity(timed) for _, r in here])
+        here = list(islice(self._source_log(question, facts).records(begin), 2 * count + _MORE))
+        match = _newest_common(there, here)
         finding.duplicates = match.likes if match else 0
         position = here[match.at][0] + 1 if match else begin
         behind = len(there) - match.behind if match else 0
@@ -280,13 +250,12 @@ class Recovery:
         """The target lost what it had acknowledged, and no anchor is old enough to count from: compare."""
         question = finding.question
         missing = walk.anchor.target - facts.target_end
-        tail = Anchor(-1, max(facts.target_start, facts.target_end - _MORE))
-        there = list(self._records(question.remote, tail.target, facts, ours=None))
+        tail = max(facts.target_start, facts.target_end - _MORE)
+        there = list(self._target_log(question, facts).records(tail, ours=None))
         begin = max(walk.anchor.source - 2 * (missing + _MORE), facts.source_start)
         upto = replace(facts, source_end=min(walk.anchor.source, facts.source_end))
-        here = list(self._source_records(question, begin, upto))
-        timed = all(record.timed for record in there) and all(record.timed for _, record in here)
-        match = newest_common([r.identity(timed) for r in there], [r.identity(timed) for _, r in here])
+        here = list(self._source_log(question, upto).records(begin))
+        match = _newest_common(there, here)
         if match is None or match.behind:
             raise RelayError(
                 f"{question.remote} on {self._target.alias} ends at {facts.target_end}, below {walk.anchor.target}, "
@@ -296,114 +265,22 @@ class Recovery:
         finding.duplicates = match.likes
         return Start(here[match.at][0] + 1, Trouble.TARGET_LOST, missing)
 
-    def _count(self, question: Question, start: int, count: int, facts: Facts) -> tuple[int, "Seen | None", int]:
-        """The source offset after `count` records from `start`, the last of them, and how many there are not."""
-        position, last = start, None
-        for piece, timed in self._pieces(question, start, facts):
-            if piece.count < count:
-                count -= piece.count
-                position = piece.last + 1
-                continue
-            record = decode(piece.view)[count - 1]
-            position = (piece.offsets[count - 1] if piece.offsets else piece.first + count - 1) + 1
-            return position, Seen.of(record, timed=timed), 0
-        return position, last, count
-
-    def _source_records(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[int, "Seen"]]:
-        """Offsets and records, to the end that the source has now, or to where its log was cut off."""
+    def _source_log(self, question: Question, facts: Facts) -> SourceLog:
+        """To the end that the source has now, or to where its log was cut off."""
         end = facts.source_end if facts.truncated_at is None else min(facts.truncated_at, facts.source_end)
-        for piece, timed in self._pieces(question, start, facts):
-            for at, record in enumerate(decode(piece.view)):
-                offset = piece.offsets[at] if piece.offsets else piece.first + at
-                if offset < end:
-                    yield offset, Seen.of(record, timed=timed)
+        return SourceLog(self._source, question.place, self._manner.rules, end)
 
-    def _pieces(self, question: Question, start: int, facts: Facts) -> Iterator[tuple[Piece, bool]]:
-        """As they would be copied; and whether their records have times of their own."""
-        end = facts.source_end if facts.truncated_at is None else min(facts.truncated_at, facts.source_end)
-        rules = replace(self._manner.rules, codec=None, level=None)
-        scout = Partition(question.place, question.remote, fetched=start, acked=start)
-        while scout.fetched < end:
-            answer = self._source.read(
-                question.place, scout.fetched, max_bytes=_CHUNK, isolation=int(rules.read_committed)
-            )
-            if answer.error_code:
-                raise RefusedError(f"{question.place}: {codes.name(answer.error_code)}", answer.error_code)
-            data = bytearray(answer.records or b"")
-            aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
-            part = Part(question.place, 0, 0, 0, 0, aborted, -1, memoryview(data), None)
-            before = scout.fetched
-            timed = len(data) > b.SMALLEST and data[b.SMALLEST - 1] == 2
-            for piece in cut(scout, part, Buffer(data, len(data), None), rules):
-                yield piece, timed
-            if scout.fetched == before:
-                return  # compaction took what stood before the end
-
-    def _written(self, remote: TopicPartition, start: int, facts: Facts) -> tuple[int, int, "Seen | None"]:
-        """From `start` to the remote partition's end: records of ours, of others, and the last of ours (or of all)."""
-        at = max(start, facts.target_start)
-        ours = at - start if at > start else 0  # what retention took from the target was ours, as far as anyone knows
-        others = 0
-        newest: memoryview | None = None
-        newest_other: memoryview | None = None
-        for view, header in self._remote_batches(remote, at, facts.target_end):
-            last = min(header[0] + header[6], facts.target_end - 1)
-            if header[9] in self._producers:
-                ours, newest = ours + last + 1 - at, view
-            else:
-                others, newest_other = others + last + 1 - at, view
-            at = last + 1
-        return ours, others, _last_of(newest if ours else newest_other)
-
-    def _records(self, remote: TopicPartition, start: int, facts: Facts, *, ours: bool | None) -> Iterator["Seen"]:
-        """The remote partition's, from `start` on: ours, or those of others, or all."""
-        for view, header in self._remote_batches(remote, max(start, facts.target_start), facts.target_end):
-            if ours is None or ours == (header[9] in self._producers):
-                timed = not header[5] & b.LOG_APPEND_TIME
-                for record in decode(view):
-                    if start <= record.offset < facts.target_end:
-                        yield Seen.of(record, timed=timed)
-
-    def _remote_batches(
-        self, remote: TopicPartition, start: int, end: int
-    ) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
-        at = start
-        while at < end:
-            answer = self._target.read(remote, at, max_bytes=_CHUNK)
-            if answer.error_code:
-                raise RefusedError(
-                    f"{self._target.alias}: {remote}: {codes.name(answer.error_code)}", answer.error_code
-                )
-            before = at
-            for view, header in _batches(memoryview(bytes(answer.records or b""))):
-                if header[0] + header[6] >= at and header[0] < end:
-                    yield view, header
-                    at = header[0] + header[6] + 1
-            if at == before:
-                raise UnreachableError(
-                    f"{self._target.alias}: {remote}: nothing to read at {at}, though it ends at {end}"
-                )
-
-    def _tail(self, remote: TopicPartition, end: int) -> memoryview | None:
-        """The batch that holds the last record."""
-        answer = self._target.read(remote, end - 1, max_bytes=_CHUNK)
-        if answer.error_code:
-            raise RefusedError(f"{self._target.alias}: {remote}: {codes.name(answer.error_code)}", answer.error_code)
-        for view, header in _batches(memoryview(bytes(answer.records or b""))):
-            last = header[0] + header[6]
-            if last == end - 1:
-                return view
-            if last >= end:  # it grew since its end was asked for; what is beyond must not be taken for known
-                raise UnreachableError(f"{self._target.alias}: {remote} is being written to by somebody else")
-        return None
+    def _target_log(self, question: Question, facts: Facts) -> TargetLog:
+        return TargetLog(self._target, question.remote, self._producers, facts.target_start, facts.target_end)
 
     # Whose batch comes next
 
-    def _producer(self, question: Question, target_start: int, target_end: int) -> Producer:
+    def _producer(self, question: Question, facts: Facts) -> Producer:
         """_NOBODY: we never wrote here, as far as the broker knows."""
-        if target_end == 0:
+        if facts.target_end == 0:
             return _NOBODY
-        if target_end > target_start and (view := self._tail(question.remote, target_end)) is not None:
+        held = facts.target_end > facts.target_start
+        if held and (view := self._target_log(question, facts).tail()) is not None:
             header = b.HEADER.unpack_from(view)
             if header[9] in self._producers:
                 return Producer(header[9], header[10], b.next_sequence(header[11], header[6] + 1))
@@ -430,29 +307,11 @@ def _another(known: uuid.UUID, found: uuid.UUID) -> bool:
     return bool(known.int and found.int and known != found)
 
 
+def _newest_common(there: Sequence[Seen], here: Sequence[tuple[int, Seen]]) -> Match | None:
+    """Times are compared only where both sides have the producers' own."""
+    timed = all(record.timed for record in there) and all(record.timed for _, record in here)
+    return newest_common([r.identity(timed) for r in there], [r.identity(timed) for _, r in here])
+
+
 def _fail(finding: Finding, reason: str, code: int = 0, *, final: bool = False) -> None:
     finding.error, finding.code, finding.final = finding.error or reason, finding.code or code, final
-
-
-def _batches(records: memoryview) -> list[tuple[memoryview, tuple[int, ...]]]:
-    """The whole batches (magic 2: a target stores no other)."""
-    found = []
-    at = 0
-    while len(records) - at >= b.HEADER.size:
-        header = b.HEADER.unpack_from(records, at)
-        end = at + b.LOG_OVERHEAD + header[1]
-        if end > len(records) or header[1] <= 0:
-            break
-        found.append((records[at:end], header))
-        at = end
-    return found
-
-
-def _last_of(view: memoryview | None) -> "Seen | None":
-    if view is None:
-        return None
-    records = decode(view)
-    header = b.HEADER.unpack_from(view)
-    if not records or records[-1].offset != header[0] + header[6]:
-        return None  # compaction took it
-    return Seen.of(records[-1], timed=not header[5] & b.LOG_APPEND_TIME)

@@ -14,7 +14,6 @@ from typing import Final
 
 from twinlog.kafka import codes
 from twinlog.kafka.batch import next_sequence
-from twinlog.kafka.client import Client, Metadata
 from twinlog.kafka.fetch import Part
 from twinlog.kafka.produce import Outcome
 from twinlog.model import Anchor
@@ -22,20 +21,19 @@ from twinlog.pipeline.clerk import Clerk
 from twinlog.pipeline.errands import Errands
 from twinlog.pipeline.intake import Intake
 from twinlog.pipeline.job import Job
+from twinlog.pipeline.leaders import Leaders
 from twinlog.pipeline.ledger import Ledger
 from twinlog.pipeline.outlet import Outlet
 from twinlog.pipeline.partition import Partition, Piece, State
-from twinlog.pipeline.positions import Positions
-from twinlog.pipeline.recovery import Finding, Recovery
+from twinlog.pipeline.recovery import Finding
 from twinlog.pipeline.resuming import question_of, reread, resume, trouble_text
+from twinlog.pipeline.search import Found, Search
 from twinlog.tracking.positions import Trouble
 
 _TICK: Final = 0.25  # how often timers are looked at
 _REPORT: Final = 1.0
 _DRAIN: Final = 5.0  # how long an ending epoch waits for acknowledgements
 _AGAIN: Final = 30.0  # a partition that only the operator can help is still looked at so often
-_STALLED: Final = 5.0  # a partition whose target does not answer lets go of its memory after this
-_METADATA: Final = 120.0
 _FORGOTTEN: Final = 600.0  # a broker forgets a producer that has been idle (producer.id.expiration.ms, a day)
 
 
@@ -79,14 +77,9 @@ class Relay:
         )
         self._clerk = Clerk({"source": job.client("source"), "target": job.client("target")})
         self.ledger = Ledger(job, self._clerk)
-        self._recovering = False
+        self._search = Search(job, self.ledger, self._errands)
+        self._leaders = Leaders(job, self.partitions, self.intake, self._errands, self.recover, self._wake)
         self._wake_at = 0.0  # something is due then, perhaps before the next tick
-        self._refreshing = False
-        self._refresh_at = 0.0
-        self._refreshed_at = time.monotonic()
-        self._recovery_clients: tuple[Client, Client] | None = None
-        self._refresh_client: Client | None = None  # kept: it knows which brokers answer
-        self._closed = False
 
     def end(self, reason: str) -> None:
         """From any thread: the epoch ends in good order."""
@@ -145,14 +138,8 @@ class Relay:
         self.outlet.close()
         self._errands.close()
         self._selector.close()
-        self._closed = True
-        self._close_clients()
-
-    def _close_clients(self) -> None:
-        """Whoever still uses one closes it again when he has done."""
-        for client in (*(self._recovery_clients or ()), self._refresh_client):
-            if client is not None:
-                client.close()
+        self._search.close()
+        self._leaders.close()
 
     # What comes in from the source
 
@@ -196,7 +183,7 @@ class Relay:
             # Out of the session until metadata says where it is: the broker would repeat its answer at once, for ever.
             self.intake.remove(partition)
             partition.replica = -1
-            self._refresh(time.monotonic() + 0.02)
+            self._leaders.ask(time.monotonic() + 0.02)
 
     def damaged(self, partition: Partition, reason: str) -> None:
         partition.failures += 1
@@ -210,7 +197,7 @@ class Relay:
             partition.replica = -1
             if partition.error != reason:
                 partition.error, partition.changed = reason, True
-        self._refresh(time.monotonic() + 0.05)
+        self._leaders.ask(time.monotonic() + 0.05)
         del node
 
     # What comes back from the target
@@ -310,10 +297,7 @@ class Relay:
     ) -> None:
         if partition.state is State.STOPPED or partition.state is State.DONE:
             return
-        self.waiting_bytes -= partition.waiting_bytes
-        partition.clear()
-        self.intake.remove(partition)
-        self.outlet.remove(partition)
+        self._let_go(partition)
         if partition.state is State.RUNNING:
             partition.counters.recoveries += 1
         partition.state = State.RECOVERING
@@ -324,7 +308,10 @@ class Relay:
             partition.error = reason
         pause = min(0.02 * 2 ** min(partition.failures, 10), 5.0) if partition.failures else 0.0
         partition.retry_at = time.monotonic() + pause
-        self._wake_at = min(self._wake_at, partition.retry_at)
+        self._wake(partition.retry_at)
+
+    def _wake(self, when: float) -> None:
+        self._wake_at = min(self._wake_at, when)
 
     def _stop(self, partition: Partition, reason: str) -> None:
         self.recover(partition, reason)
@@ -335,76 +322,54 @@ class Relay:
 
     def _done(self, partition: Partition) -> None:
         if partition.until is not None and partition.acked >= partition.until and not partition.flight:
-            self.waiting_bytes -= partition.waiting_bytes
-            partition.clear()
-            self.intake.remove(partition)
-            self.outlet.remove(partition)
+            self._let_go(partition)
             partition.state = State.DONE
             partition.error = ""
             partition.changed = True
+
+    def _let_go(self, partition: Partition) -> None:
+        """Forgets what is between the sides."""
+        self.waiting_bytes -= partition.waiting_bytes
+        partition.clear()
+        self.intake.remove(partition)
+        self.outlet.remove(partition)
 
     def _timers(self, now: float) -> None:
         self.intake.check(now)
         self.outlet.check(now)
         if not self.intake.stopping:
             self._recover_due(now)
-            if now >= self._refresh_at > 0 or now - self._refreshed_at > _METADATA:
-                self._do_refresh(now)
+            self._leaders.check(now)
             self.intake.pump_all()
         self.ledger.timers(self.partitions, now)
 
     def _recover_due(self, now: float) -> None:
-        if self._recovering:
+        if self._search.busy:
             return
         due = [p for p in self.partitions if p.state is State.RECOVERING and now >= p.retry_at]
         due += [p for p in self.partitions if p.state is State.STOPPED and p.until is None and now >= p.retry_at]
         if not due:
             return
-        self._recovering = True
         for partition in due:
             partition.state = State.RECOVERING
-        questions = [question_of(p) for p in due]
         by_place = {p.place: (p, p.generation) for p in due}
 
-        def work() -> tuple[list[Finding], Metadata, Metadata, Positions | None]:
-            if self._recovery_clients is None:
-                self._recovery_clients = (self.job.client("source"), self.job.client("target"))
-            try:
-                recovery = Recovery(*self._recovery_clients, self.job.producers, self.job.manner)
-                found = recovery.find(questions)
-                # Where the operator wants to decide, nothing is written that would look like his decision.
-                begun = [f for f in found[0] if not f.error and not self.job.stops_on(f.trouble)]
-                if not self._closed:
-                    self.ledger.secure(begun, self._recovery_clients[1])
-                positions = None
-                if any(f.stale for f in found[0]):
-                    positions = Positions(self.job.config, *self._recovery_clients)
-                    positions.read()
-            finally:
-                if self._closed:  # the epoch ended meanwhile
-                    self._close_clients()
-            return *found, positions
-
-        def done(
-            result: tuple[list[Finding], Metadata, Metadata, Positions | None] | None, error: Exception | None
-        ) -> None:
-            self._recovering = False
-            if result is None:
-                for partition, _ in by_place.values():
+        def done(found: Found | None, error: Exception | None) -> None:
+            if found is None:
+                for partition in due:
                     self._failed(partition, str(error))
                 return
-            findings, upstream, downstream, positions = result
-            self.intake.brokers, self.outlet.brokers = upstream.brokers, downstream.brokers
-            for finding in findings:
+            self.intake.brokers, self.outlet.brokers = found.upstream.brokers, found.downstream.brokers
+            for finding in found.findings:
                 partition, generation = by_place[finding.question.place]
                 if partition.generation == generation and partition.state is State.RECOVERING:
-                    if finding.stale and positions is not None:
-                        reread(partition, positions)
+                    if finding.stale and found.positions is not None:
+                        reread(partition, found.positions)
                     else:
                         self._found(partition, finding)
             self._recover_due(time.monotonic())
 
-        self._errands.run(work, done)
+        self._search.start([question_of(p) for p in due], done)
 
     def _failed(self, partition: Partition, reason: str) -> None:
         partition.failures += 1
@@ -451,59 +416,3 @@ class Relay:
             partition.counters.duplicates += amount
         self.ledger.event(partition, str(finding.trouble), amount, text)
         return True
-
-    # Leaders
-
-    def _refresh(self, when: float) -> None:
-        if not self._refresh_at or when < self._refresh_at:
-            self._refresh_at = when
-            self._wake_at = min(self._wake_at, when)
-
-    def _do_refresh(self, now: float) -> None:
-        """The source's leaders; the target's are looked up by recovery."""
-        if self._refreshing:
-            return
-        self._refreshing = True
-        self._refresh_at = 0.0
-        self._refreshed_at = now
-        topics = sorted({p.place.topic for p in self.partitions if p.state is State.RUNNING})
-
-        def work() -> Metadata:
-            if self._refresh_client is None:
-                self._refresh_client = self.job.client("source")
-            try:
-                return self._refresh_client.metadata(topics)
-            finally:
-                if self._closed:
-                    self._close_clients()
-
-        def done(metadata: Metadata | None, error: Exception | None) -> None:
-            self._refreshing = False
-            del error
-            if metadata is None:
-                self._refresh(time.monotonic() + 0.5)
-                return
-            self.intake.brokers = metadata.brokers
-            self._follow(metadata)
-
-        self._errands.run(work, done)
-
-    def _follow(self, metadata: Metadata) -> None:
-        waiting = False
-        for partition in self.partitions:
-            if partition.state is not State.RUNNING:
-                continue
-            info = metadata.topics.get(partition.place.topic)
-            leader, epoch = info.leaders.get(partition.place.partition, (-1, -1)) if info else (-1, -1)
-            if info is None or info.error in codes.GONE or (info.id.int and info.id != partition.topic_id):
-                self.recover(partition, f"{self.job.flow.source}: topic {partition.place.topic} is not there any more")
-            elif leader < 0 or info.error:
-                waiting = True
-            elif (leader, epoch) != (partition.leader, partition.leader_epoch) or not self.intake.has(partition):
-                self.intake.remove(partition)
-                partition.leader, partition.leader_epoch = leader, epoch
-                self.intake.add(partition)
-            elif (link := self.intake.links.get(leader)) is None or link.connection is None:
-                waiting = True
-        if waiting:
-            self._refresh(time.monotonic() + 0.5)

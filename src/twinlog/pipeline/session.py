@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from twinlog import java
 from twinlog.cache import cache_folder
-from twinlog.errors import TwinlogError
+from twinlog.errors import SparkError
 from twinlog.pipeline import spark_home
 
 _LOG = "spark.log"  # what Spark says
@@ -98,10 +98,6 @@ case "$*" in
 esac
 exec {python} -P "$@"
 """
-
-
-class SparkError(TwinlogError):
-    pass
 
 
 def start(

@@ -150,10 +150,13 @@ def duties(flow: FlowConfig, seen: Sight) -> Duties:
     """What there is to be done; which rights that takes is said in rights.py."""
     copied = _copied(flow, seen)
     configs_too, acls_too = syncs_configs(flow), syncs_acls(flow)
+    synced = seen.groups if flow.checkpoint and flow.checkpoint.settings.sync_group_offsets_enabled else ()
     return Duties(
         copied=tuple(each.topic for each in copied),
         described=tuple(each.topic for each in copied if configs_too or each.there is None),
         groups=seen.unread_groups,
+        synced=synced,
+        positions=tuple(each.remote for each in copied) if synced else (),
         reads_acls=acls_too,
         written=tuple(each.remote for each in copied),
         grown=tuple(each.remote for each in copied if each.there is not None and each.there < each.partitions),

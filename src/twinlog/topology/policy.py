@@ -4,13 +4,17 @@ A name is all that a policy has, so it can err: to the default policy `orders.v1
 The rules are those of Kafka 4.0 and newer; before, every topic that ended in `.internal` or `-internal` was internal.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from twinlog.config.flows import Connector, S
+from twinlog.config.settings import MIRROR
+from twinlog.errors import ConfigError
 from twinlog.topology import plugins
 
 HEARTBEATS = "heartbeats"
+_KEY: Final = "replication.policy.class"
 
 
 class ReplicationPolicy(Protocol):
@@ -116,20 +120,39 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         return super().upstream_topic(topic) if _looks_like_heartbeats(topic) else topic
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What tells one way to name topics from another."""
+
+    policy: str  # a class: one of MM2's, or package.module:Class
+    separator: str
+    internal_separator: str
+
+
 def policy_of(connector: Connector[S]) -> ReplicationPolicy:
     settings = connector.settings
     separator = settings.replication_policy_separator
     internal = separator if _separates_internal_topics(connector) else "."
-    name, alias = settings.replication_policy_class, settings.source_cluster_alias
-    if plugins.is_python(name):
-        known = {"source_alias": alias, "separator": separator, "internal_separator": internal}
-        made: ReplicationPolicy = plugins.instance(
-            "replication.policy.class", name, texts_of(connector), _METHODS, known
-        )
+    naming = Naming(settings.replication_policy_class, separator, internal)
+    return policy_for(naming, settings.source_cluster_alias, texts_of(connector))
+
+
+def policy_for(naming: Naming, source_alias: str | None, texts: Mapping[str, str]) -> ReplicationPolicy:
+    """`texts` are for a class of the operator's own."""
+    known = {"separator": naming.separator, "internal_separator": naming.internal_separator}
+    if plugins.is_python(naming.policy):
+        keywords = {**known, "source_alias": source_alias}
+        made: ReplicationPolicy = plugins.instance(_KEY, naming.policy, texts, _METHODS, keywords)
         return made
-    if name.endswith(".IdentityReplicationPolicy"):
-        return IdentityReplicationPolicy(source_alias=alias, separator=separator, internal_separator=internal)
-    return DefaultReplicationPolicy(separator=separator, internal_separator=internal)
+    match naming.policy.removeprefix(MIRROR):
+        case "DefaultReplicationPolicy":
+            return DefaultReplicationPolicy(**known)
+        case "IdentityReplicationPolicy":
+            return IdentityReplicationPolicy(source_alias=source_alias, **known)
+    raise ConfigError(
+        f"{_KEY} = {naming.policy!r}: this class cannot be run here: use {MIRROR}DefaultReplicationPolicy or "
+        f"{MIRROR}IdentityReplicationPolicy, or write it in Python, as package.module:Class"
+    )
 
 
 def texts_of(connector: Connector[S]) -> dict[str, str]:

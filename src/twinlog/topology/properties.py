@@ -1,7 +1,7 @@
 """From a configuration, or plain properties, to one client of one cluster: how it logs in, how topics are named."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from twinlog.config.checks import check_bootstrap, check_client
 from twinlog.config.clients import CONNECTION_KEYS
@@ -12,8 +12,7 @@ from twinlog.config.problems import Problems
 from twinlog.config.settings import MIRROR, SAME_CLASS
 from twinlog.config.values import FrozenMap, derived
 from twinlog.errors import ConfigError
-from twinlog.topology import plugins
-from twinlog.topology.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from twinlog.topology.policy import Naming, ReplicationPolicy, policy_for
 
 _POLICY: Final = "replication.policy."
 _CLIENTS: Final = ("admin", "consumer", "producer")
@@ -84,33 +83,12 @@ def client_of(alias: str, properties: Mapping[str, str], role: str) -> ClientCon
 
 
 def policy_from(properties: Mapping[str, str]) -> ReplicationPolicy:
-    naming, alias = _naming(properties), properties.get("source.cluster.alias")
-    known = {"separator": naming.separator, "internal_separator": naming.internal_separator}
-    if plugins.is_python(naming.policy):
-        methods = [name for name in vars(ReplicationPolicy) if not name.startswith("_")]
-        key, keywords = f"{_POLICY}class", {**known, "source_alias": alias}
-        made: ReplicationPolicy = plugins.instance(key, naming.policy, properties, methods, keywords)
-        return made
-    match naming.policy.removeprefix(MIRROR):
-        case "DefaultReplicationPolicy":
-            return DefaultReplicationPolicy(**known)
-        case "IdentityReplicationPolicy":
-            return IdentityReplicationPolicy(source_alias=alias, **known)
-    raise ConfigError(
-        f"{_POLICY}class = {naming.policy!r}: this class cannot be run here: use {MIRROR}DefaultReplicationPolicy or "
-        f"{MIRROR}IdentityReplicationPolicy, or write it in Python, as package.module:Class"
-    )
+    return policy_for(_naming(properties), properties.get("source.cluster.alias"), properties)
 
 
-class _Naming(NamedTuple):
-    policy: str
-    separator: str
-    internal_separator: str
-
-
-def _naming(properties: Mapping[str, str]) -> _Naming:
+def _naming(properties: Mapping[str, str]) -> Naming:
     """Java's policies take separator and flag as they are written: a flag `true ` with a blank behind it is false."""
     name = properties.get(f"{_POLICY}class", f"{MIRROR}DefaultReplicationPolicy").strip()
     separator = properties.get(f"{_POLICY}separator", ".")
     flag = properties.get(f"{_POLICY}internal.topic.separator.enabled", "true")
-    return _Naming(SAME_CLASS.get(name, name), separator, separator if flag.lower() == "true" else ".")
+    return Naming(SAME_CLASS.get(name, name), separator, separator if flag.lower() == "true" else ".")

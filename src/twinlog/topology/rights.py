@@ -65,6 +65,8 @@ class Duties:
     copied: tuple[str, ...] = ()  # topics of the source
     described: tuple[str, ...] = ()  # those whose configs are read
     groups: tuple[str, ...] = ()  # whose offsets could not be read
+    synced: tuple[str, ...] = ()  # groups whose offsets are written on the target
+    positions: tuple[str, ...] = ()  # topics of the target in which they are
     reads_acls: bool = False
     written: tuple[str, ...] = ()  # topics of the target
     grown: tuple[str, ...] = ()
@@ -100,6 +102,8 @@ def needs(duties: Duties) -> list[Need]:
     need("target", "target.admin", "ALTER", "to add partitions", topics(duties.grown))
     for operation in ("ALTER_CONFIGS", "DESCRIBE_CONFIGS"):
         need("target", "target.admin", operation, "to copy configs", topics(duties.configured))
+    synced = [Resource("group", name) for name in duties.synced]
+    need("target", "target.admin", "READ", "to sync group offsets", [*synced, *topics(duties.positions)])
     if duties.grants_acls:
         need("target", "target.admin", "ALTER", "to copy ACLs", [CLUSTER])
     for side, name in duties.own:

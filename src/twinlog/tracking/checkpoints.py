@@ -9,8 +9,8 @@ from typing import Self
 
 from twinlog.model import TopicPartition
 from twinlog.topology.policy import ReplicationPolicy
+from twinlog.tracking.fields import INT16, INT32, INT64, VERSION, Fields, text_field
 from twinlog.tracking.group_offsets import Committed
-from twinlog.tracking.heartbeats import INT16, INT32, INT64, VERSION, Fields, text_field
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,58 +1,9 @@
-"""MM2's heartbeats topic: that the flow from `source` to `target` was alive at a time.
+"""MM2's heartbeats topic: that the flow from `source` to `target` was alive at a time."""
 
-Also how MM2's records with a version are written and read, field by field: heartbeats are the smallest of them.
-"""
-
-import struct
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
-INT16: Final = struct.Struct(">h")
-INT32: Final = struct.Struct(">i")
-INT64: Final = struct.Struct(">q")
-VERSION: Final = 0
-
-
-class Fields:
-    """The fields of one key or value, in order.
-
-    Bytes behind the last field are no mistake: to MM2 they are not there.
-    """
-
-    def __init__(self, record: str, part: str, content: bytes | None) -> None:
-        if content is None:
-            raise ValueError(f"{record} has no {part}")
-        self._name = f"{record}'s {part}"
-        self._content = content
-        self._at = 0
-
-    def number(self, layout: struct.Struct, field: str) -> int:
-        (number,) = layout.unpack(self._bytes(layout.size, field))
-        return int(number)
-
-    def text(self, field: str) -> str:
-        length = self.number(INT16, f"the length of its {field}")
-        if length < 0:
-            raise ValueError(f"{self._name} says that its {field} has {length} bytes")
-        try:
-            return self._bytes(length, f"its {field} of {length}").decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self._name} has a {field} that is not UTF-8: {error.reason}") from error
-
-    def expect_version(self) -> None:
-        if (version := self.number(INT16, "its version")) != VERSION:
-            raise ValueError(f"{self._name} is of version {version}: only version {VERSION} is known")
-
-    def _bytes(self, size: int, field: str) -> bytes:
-        if len(self._content) < self._at + size:
-            raise ValueError(f"{self._name} has {len(self._content)} bytes: too short for {field}")
-        self._at += size
-        return self._content[self._at - size : self._at]
-
-
-def text_field(text: str) -> bytes:
-    content = text.encode()
-    return INT16.pack(len(content)) + content
+from twinlog.tracking.fields import INT16, INT64, VERSION, Fields, text_field
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,18 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import RefusedError
 from twinlog.kafka import codes
 from twinlog.kafka.client import EARLIEST, LATEST, NO_ID, READ_COMMITTED, Client, Metadata
 from twinlog.kafka.inquiry import partition_sizes
-from twinlog.kafka.reading import TopicReader
-from twinlog.kafka.records import Record
-from twinlog.model import Anchor, TopicPartition
+from twinlog.model import TopicPartition
 from twinlog.topology.plan import Match
-from twinlog.topology.selection import offset_syncs_location
 from twinlog.topology.sight import Wait
-from twinlog.tracking import offset_syncs, source_offsets
+from twinlog.tracking.known import Known
 from twinlog.tracking.positions import Facts, Start, Stuck, Trouble, Walk, decide, within
-from twinlog.tracking.source_offsets import Cursor, CursorEntry, SourceOffset
+from twinlog.tracking.source_offsets import Cursor
 
 _SETTLES: Final = 5.0  # seconds for a leader to be found
 _TROUBLES: Final = {
@@ -30,21 +25,6 @@ _TROUBLES: Final = {
         "the remote topic holds {amount} records, and nobody knows from where: all of the topic is copied behind them"
     ),
 }
-
-
-@dataclass(slots=True)
-class Known:
-    """What the topics beside the records say of positions."""
-
-    cursors: dict[TopicPartition, Cursor] = field(default_factory=dict)
-    mm2: dict[TopicPartition, int] = field(default_factory=dict)
-    syncs: dict[TopicPartition, Anchor] = field(default_factory=dict)
-
-    def anchors(self, place: TopicPartition) -> tuple[Anchor, ...]:
-        found = [self.syncs[place]] if place in self.syncs else []
-        if (cursor := self.cursors.get(place)) is not None:
-            found.append(Anchor(cursor.source, cursor.target))
-        return tuple(found)
 
 
 def waits(
@@ -68,7 +48,8 @@ def waits(
     target_starts, _ = _offsets(target, there, EARLIEST)
     target_ends, _ = _offsets(target, there, LATEST)
     sizes = partition_sizes(source, metadata, ends)
-    known = read_known(flow, source, target)
+    known = Known(flow, source, target, pass_over_denied=True)
+    known.read()
     waiting: dict[TopicPartition, Wait] = {
         place: Wait(0, None, f"its end cannot be read: {codes.name(code)}") for place, code in failed.items()
     }
@@ -103,26 +84,6 @@ def wait(facts: Facts, size: int | None) -> Wait:
     return Wait(records, share, trouble)
 
 
-def read_known(flow: FlowConfig, source: Client, target: Client) -> Known:
-    """A topic that is not there, or that may not be read, says nothing."""
-    known = Known()
-    connector = source_offsets.connector_name(flow)
-    for record in _records(target, source_offsets.offsets_topic(flow).name):
-        entry = source_offsets.parse(record.key, record.value)
-        if isinstance(entry, CursorEntry) and entry.flow == flow.flow:
-            _keep(known.cursors, TopicPartition(entry.topic, entry.partition), entry.cursor)
-        elif isinstance(entry, SourceOffset) and (entry.connector, entry.cluster) == (connector, flow.flow.source):
-            _keep(known.mm2, TopicPartition(entry.topic, entry.partition), entry.offset)
-    side, topic = offset_syncs_location(flow)
-    for record in _records(source if side == "source" else target, topic):
-        try:
-            sync = offset_syncs.decode(record.key, record.value)
-        except ValueError:
-            continue  # not a sync: whoever wrote it meant something else
-        known.syncs[TopicPartition(sync.topic, sync.partition)] = Anchor(sync.upstream, sync.downstream)
-    return known
-
-
 def _offsets(
     client: Client, places: Iterable[TopicPartition], timestamp: int, isolation: int = 0
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
@@ -140,22 +101,7 @@ def _offsets(
     return found, failed
 
 
-def _records(client: Client, topic: str) -> Iterable[Record]:
-    try:
-        yield from TopicReader(client, topic).read()
-    except RefusedError as error:
-        if error.code not in codes.DENIED:
-            raise
-
-
 def _recreated(cursor: Cursor | None, topic_id: str) -> bool:
     if cursor is None or str(NO_ID) in (cursor.topic_id, topic_id):
         return False
     return bool(cursor.topic_id) and cursor.topic_id != topic_id
-
-
-def _keep(kept: dict[TopicPartition, Any], place: TopicPartition, value: Any) -> None:
-    if value is None:
-        kept.pop(place, None)
-    else:
-        kept[place] = value

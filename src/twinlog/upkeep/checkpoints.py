@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import KafkaError
+from twinlog.errors import KafkaError, RefusedError
 from twinlog.kafka import codes
 from twinlog.kafka.admin import Admin
 from twinlog.kafka.client import Client
@@ -158,10 +158,15 @@ class CheckpointKeeper:
         for sync in self._decoded(self._syncs):
             store.add(sync)
         if self._syncs_back is not None:
-            for sync in self._decoded(self._syncs_back):
-                remote = self._policy.format_remote_topic(self._settings.target_cluster_alias, sync.topic)
-                if remote != sync.topic:
-                    store.add(sync.turned(remote))
+            try:
+                for sync in self._decoded(self._syncs_back):
+                    remote = self._policy.format_remote_topic(self._settings.target_cluster_alias, sync.topic)
+                    if remote != sync.topic:
+                        store.add(sync.turned(remote))
+            except RefusedError as error:
+                # Whoever has no flow back has no such topic, nor a right to one: that is nothing to be told.
+                if error.code not in codes.DENIED:
+                    raise
 
     def _decoded(self, reader: TopicReader) -> Iterator[OffsetSync]:
         for record in reader.read():

@@ -13,7 +13,9 @@ from twinlog.model import TopicPartition
 COMPACTED: Final = {"cleanup.policy": "compact"}
 _APPEARS: Final = 10.0  # how long a new topic may take until every broker knows it
 _BATCH_BYTES: Final = 256 * 1024
-_ATTEMPTS: Final = 5
+# Seconds between attempts to write: for what comes round again, and for what a run cannot do without.
+BRIEF: Final = (0.1, 0.2, 0.4, 0.8)
+PATIENT: Final = tuple(0.2 * attempt for attempt in range(1, 10))
 
 Entry = tuple[int, bytes | None, bytes | None]  # timestamp, key, value
 
@@ -49,7 +51,7 @@ def appear(client: Client, partitions: Mapping[str, int]) -> Metadata:
         time.sleep(0.05)
 
 
-def write(client: Client, place: TopicPartition, entries: Sequence[Entry]) -> None:
+def write(client: Client, place: TopicPartition, entries: Sequence[Entry], pauses: Sequence[float] = BRIEF) -> None:
     """Some may be there twice after an error: readers take the last one."""
     at = 0
     while at < len(entries):
@@ -57,14 +59,16 @@ def write(client: Client, place: TopicPartition, entries: Sequence[Entry]) -> No
         while end < len(entries) and (end == at or size < _BATCH_BYTES):
             size += len(entries[end][1] or b"") + len(entries[end][2] or b"") + 32
             end += 1
-        batch = encode([(stamp, key, value, ()) for stamp, key, value in entries[at:end]])
-        for attempt in range(_ATTEMPTS):
-            try:
-                client.append(place, batch)
-            except KafkaError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(0.1 * 2**attempt)
-            else:
-                break
+        _append(client, place, encode([(stamp, key, value, ()) for stamp, key, value in entries[at:end]]), pauses)
         at = end
+
+
+def _append(client: Client, place: TopicPartition, batch: bytearray, pauses: Sequence[float]) -> None:
+    for pause in pauses:
+        try:
+            client.append(place, batch)
+        except KafkaError:
+            time.sleep(pause)
+        else:
+            return
+    client.append(place, batch)

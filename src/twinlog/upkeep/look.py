@@ -302,4 +302,7 @@ def _rights(eyes: Eyes, needs: Iterable[rights.Need]) -> dict[Holder, frozenset[
         names = sorted(resource.name for resource in resources if resource.kind == "topic")
         for name, held in admin.topic_rights(names).items():
             found[side, role, Resource("topic", name)] = held
+        groups = sorted(resource.name for resource in resources if resource.kind == "group")
+        for name, held in admin.group_rights(groups).items():
+            found[side, role, Resource("group", name)] = held
     return found
