@@ -249,7 +249,7 @@ def test_oauth(tmp_path: Path, secrets: Path) -> None:
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
         'oauth.client.id="me" oauth.token.endpoint.uri="https://idp/token" oauth.scope="kafka" '
         'oauth.sasl.extension.team="a" oauth.ssl.endpoint.identification.algorithm="" '
-        'oauth.ssl.truststore.certificates="CERTIFICATE A\n" oauth.ssl.truststore.type="PEM" '
+        'oauth.ssl.truststore.certificates="CERTIFICATE A\\n" oauth.ssl.truststore.type="PEM" '
         'oauth.client.secret="s3cret";'
     )
 

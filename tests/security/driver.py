@@ -9,7 +9,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from twinlog.config.flows import Client
 from twinlog.config.values import DEFAULT, FrozenMap, Value
-from twinlog.kafka.client import Channel
+from twinlog.kafka.channel import Channel
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.listeners import Listener
 from twinlog.lab.ports import HOST

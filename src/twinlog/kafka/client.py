@@ -1,11 +1,5 @@
-"""A cluster, asked one question at a time: for everything that is not on the hot path.
+"""A cluster, asked one question at a time: for all that is not on the hot path. A Client belongs to one thread."""
 
-kafka-python knows how every request is written; the sockets are ours, so that there is one place where a connection is
-opened. A Client belongs to one thread.
-"""
-
-import itertools
-import socket
 import struct
 import time
 import uuid
@@ -15,14 +9,14 @@ from typing import Any, Final
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from twinlog.config.flows import Client as ClientConfig
-from twinlog.errors import ProtocolError, RefusedError, UnreachableError
+from twinlog.errors import ConfigError, LockedError, ProtocolError, RefusedError, UnreachableError
 from twinlog.kafka import codes, produce
-from twinlog.kafka.connection import LARGEST_FRAME
-from twinlog.kafka.dial import addresses, dial
+from twinlog.kafka.channel import HELLO, Channel, connect
+from twinlog.kafka.dial import addresses, uses_sasl
 from twinlog.model import TopicPartition
 
 _SIZE: Final = struct.Struct(">i")
@@ -30,7 +24,6 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 READ_COMMITTED: Final = 1
 NO_ID: Final = uuid.UUID(int=0)
-_HELLO: Final = 5.0  # seconds for a connection, and for its first answer: longer than any network that is alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,65 +44,6 @@ class Metadata:
     def leader(self, place: TopicPartition) -> int:
         info = self.topics.get(place.topic)
         return info.leaders.get(place.partition, (-1, -1))[0] if info else -1
-
-
-class Channel:
-    """One blocking connection, with what its broker can do."""
-
-    def __init__(self, sock: socket.socket, client_id: str, timeout: float = _HELLO) -> None:
-        self.sock = sock
-        self._client_id = client_id
-        self._correlation = itertools.count(1)
-        self.versions: dict[int, tuple[int, int]] = {}
-        answer = self.ask(ApiVersionsRequest(version=0), timeout)
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-
-    def close(self) -> None:
-        self.sock.close()
-
-    def ask(self, request: Any, timeout: float) -> Any:
-        kind = type(request)
-        if request.API_VERSION is None:
-            request.API_VERSION = self._version(kind)
-        request.with_header(correlation_id=next(self._correlation), client_id=self._client_id)
-        body = self.exchange(request.encode(header=True, framed=True), timeout)
-        answer_kind = ApiVersionsResponse if kind is ApiVersionsRequest else request.header.get_response_class()
-        try:
-            return answer_kind.decode(bytes(body), version=request.API_VERSION, header=True)
-        except (ValueError, IndexError, struct.error, KeyError, TypeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"an answer to {kind.__name__} that makes no sense: {error}") from error
-
-    def exchange(self, frame: bytes, timeout: float) -> bytearray:
-        """`frame` with its size in front; the answer without."""
-        deadline = time.monotonic() + timeout
-        self.sock.settimeout(timeout)
-        self.sock.sendall(frame)
-        (size,) = _SIZE.unpack(self._read(4, deadline))
-        if not 4 <= size <= LARGEST_FRAME:
-            raise ProtocolError(f"an answer of {size} bytes: is this port a Kafka listener?")
-        return self._read(size, deadline)
-
-    def _read(self, size: int, deadline: float) -> bytearray:
-        memory = bytearray(size)
-        view = memoryview(memory)
-        while view:
-            self.sock.settimeout(max(deadline - time.monotonic(), 0.001))
-            got = self.sock.recv_into(view)
-            if not got:
-                raise ConnectionResetError("the broker closed the connection")
-            view = view[got:]
-        return memory
-
-    def _version(self, kind: Any) -> int:
-        low, high = self.versions.get(kind.API_KEY, (0, -1))
-        version = min(high, kind.max_version, _HIGHEST.get(kind, high))
-        if version < low:
-            raise RefusedError(f"the broker does not know {kind.__name__}", codes.UNSUPPORTED_VERSION)
-        return int(version)
-
-
-# Versions beyond these bring nothing that is used here.
-_HIGHEST: Final = {FetchRequest: 12, ListOffsetsRequest: 7, InitProducerIdRequest: 4, MetadataRequest: 12}
 
 
 class Client:
@@ -139,6 +73,8 @@ class Client:
         except OSError as error:
             self._drop(node)
             what = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            if isinstance(error, ConnectionError) and channel.answers == 1 and not uses_sasl(self.config):
+                what += " at the first question: does the listener ask for a login (security.protocol = SASL_...)?"
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {what}") from error
         except ProtocolError as error:
             self._drop(node)
@@ -156,28 +92,31 @@ class Client:
         return f"{host}:{port}"
 
     def _channel(self, node: int | None) -> Channel:
-        if node in self._channels:
-            return self._channels[node]
+        known = self._channels.get(node)
+        if known is not None and time.monotonic() < known.renew_at:
+            return known
+        self._drop(node)
         if node is not None and node not in self._known:
             self.metadata([])
         places = [self._known[node]] if node is not None and node in self._known else addresses(self.config)
         if node is None:  # a broker that we know may be up when all of bootstrap.servers are down
             places += [place for place in self._known.values() if place not in places]
-        reasons = []
+        reasons: list[str] = []
+        locked: list[LockedError] = []
         for host, port in places:
             try:
-                sock = dial(self.config, host, port, min(self.timeout, _HELLO))
-                try:
-                    channel = Channel(sock, self._client_id, min(self.timeout, _HELLO))
-                except (OSError, ProtocolError) as error:
-                    sock.close()
-                    reasons.append(f"{host}:{port}: {error}")
-                    continue
-            except UnreachableError as error:
+                channel = connect(self.config, host, port, self._client_id, min(self.timeout, HELLO))
+            except (UnreachableError, ProtocolError) as error:
                 reasons.append(str(error))
-                continue
-            self._channels[node] = channel
-            return channel
+            except LockedError as error:
+                locked.append(error)
+            except ConfigError as error:
+                raise ConfigError(f"cluster {self.alias}: {error}") from error
+            else:
+                self._channels[node] = channel
+                return channel
+        if locked:
+            raise LockedError(f"cluster {self.alias}: {locked[0]}", heals=any(each.heals for each in locked))
         raise UnreachableError(
             f"cluster {self.alias} cannot be reached ({'; '.join(reasons)}): "
             f"check {self.alias}.bootstrap.servers, and that the brokers run"

@@ -101,6 +101,8 @@ class Connection:
                 sent = self.sock.sendmsg(frame)
             if sent == size + 4:  # nearly always: then nothing is left to keep
                 return
+        if not self._plain and size < _SCRATCH:  # each part would be a TLS record of its own
+            frame = [b"".join(frame)]
         self._out.extend(memoryview(part) for part in frame if part)  # an empty one would never be sent
         self._sent(sent)
         self.flush()

@@ -1,12 +1,13 @@
-"""Opens a connection to a broker, as the client's settings say it is locked."""
+"""Opens a connection to a broker, and locks it by TLS where the client's settings say so."""
 
 import socket
 from typing import Final
 
 from twinlog.config.flows import Client as ClientConfig
-from twinlog.errors import KafkaError, UnreachableError
+from twinlog.errors import UnreachableError
+from twinlog.security.handshake import handshake
 
-_SUPPORTED: Final = "PLAINTEXT"
+_LOCKED: Final = ("SSL", "SASL_SSL")
 
 
 def addresses(config: ClientConfig) -> list[tuple[str, int]]:
@@ -18,13 +19,16 @@ def addresses(config: ClientConfig) -> list[tuple[str, int]]:
     return found
 
 
+def uses_tls(config: ClientConfig) -> bool:
+    return config["security.protocol"].upper() in _LOCKED
+
+
+def uses_sasl(config: ClientConfig) -> bool:
+    return bool(config["security.protocol"].upper().startswith("SASL_"))
+
+
 def dial(config: ClientConfig, host: str, port: int, timeout: float) -> socket.socket:
-    """A connected, blocking socket; UnreachableError when nobody answers."""
-    protocol = config["security.protocol"].upper()
-    if protocol != _SUPPORTED:
-        raise KafkaError(
-            f"{host}:{port}: security.protocol = {protocol} is not supported yet: give the flow a {_SUPPORTED} listener"
-        )
+    """A connected, blocking socket. UnreachableError when nobody answers, LockedError when TLS cannot be had."""
     try:
         sock = socket.create_connection((host, port), timeout)
     except OSError as error:
@@ -33,7 +37,7 @@ def dial(config: ClientConfig, host: str, port: int, timeout: float) -> socket.s
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     _kernel_buffer(sock, socket.SO_SNDBUF, config["send.buffer.bytes"])
     _kernel_buffer(sock, socket.SO_RCVBUF, config["receive.buffer.bytes"])
-    return sock
+    return handshake(sock, config, host, port) if uses_tls(config) else sock
 
 
 def _kernel_buffer(sock: socket.socket, which: int, size: int) -> None:

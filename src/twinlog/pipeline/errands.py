@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twinlog.errors import TwinlogError
-from twinlog.kafka.client import Channel
+from twinlog.kafka.channel import Channel
 
 
 class Errands:

@@ -102,7 +102,7 @@ class Intake(Links[SourceLink]):
             if link.partitions:
                 self.connect(link, now)
             return
-        if link.connection.waiting or now < link.quiet_until or self.stopping:
+        if link.connection.waiting or now < link.quiet_until or self.stopping or not self.free(link):
             return
         if self._handler.waiting_bytes > self._sizes.all_waiting:
             return

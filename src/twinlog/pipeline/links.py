@@ -1,17 +1,17 @@
 """The brokers of one cluster as the loop sees them: connected, connecting, or to be tried again later."""
 
+import math
 import selectors
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from twinlog.config.flows import Client as ClientConfig
 from twinlog.errors import TwinlogError
-from twinlog.kafka.client import Channel
+from twinlog.kafka.channel import Channel, connect
 from twinlog.kafka.connection import Buffer, Connection, Pool
-from twinlog.kafka.dial import dial
 from twinlog.pipeline.errands import Errands
 
 _FIRST_PAUSE: Final = 0.05
@@ -27,6 +27,8 @@ class Link:
     failures: int = 0
     quiet_until: float = 0.0  # the broker asked for silence (throttle_time_ms)
     heard_at: float = 0.0  # when the oldest open request was sent, or an answer came
+    renew_at: float = math.inf  # when a successor is wanted, since the session ends (`connections.max.reauth.ms`)
+    successor: Channel | None = None  # takes over when every open request is answered; until then nothing is sent
 
 
 L = TypeVar("L", bound=Link)
@@ -72,16 +74,10 @@ class Links(ABC, Generic[L]):
             self.failed(link, f"broker {link.node} of {self.alias} is not known")
             return
         link.connecting = True
+        self._dial(address, lambda channel, error: self._connected(link, channel, error))
 
-        def work() -> Channel:
-            sock = dial(self.config, *address, timeout=5.0)
-            try:
-                return Channel(sock, self.client_id)
-            except BaseException:
-                sock.close()
-                raise
-
-        self._errands.run(work, lambda channel, error: self._connected(link, channel, error))
+    def _dial(self, address: tuple[str, int], done: Callable[[Channel | None, Exception | None], None]) -> None:
+        self._errands.run(lambda: connect(self.config, *address, self.client_id), done)
 
     def _connected(self, link: L, channel: Channel | None, error: Exception | None) -> None:
         link.connecting = False
@@ -91,14 +87,50 @@ class Links(ABC, Generic[L]):
             self.failed(link, str(error))
             return
         if self.stopping:
-            channel.sock.close()
+            channel.close()
             return
+        link.failures = 0
+        self._use(link, channel)
+        self.opened(link, channel.versions)
+
+    def _use(self, link: L, channel: Channel) -> None:
         channel.sock.settimeout(0)
         link.connection = Connection(channel.sock, self.pool)
-        link.failures = 0
+        link.renew_at = channel.renew_at
         link.heard_at = time.monotonic()
         self._selector.register(channel.sock, selectors.EVENT_READ, (self, link))
-        self.opened(link, channel.versions)
+
+    def _renew(self, link: L) -> None:
+        """Logs in anew, on another connection: nothing stands still meanwhile."""
+        address = self.brokers.get(link.node)
+        if address is None or link.connecting:
+            return
+        link.connecting = True
+
+        def done(channel: Channel | None, error: Exception | None) -> None:  # noqa: ARG001  # the old one still works
+            link.connecting = False
+            if channel is None:
+                link.renew_at = time.monotonic() + _LONGEST_PAUSE
+            elif self.stopping or link.connection is None:
+                channel.close()
+            else:
+                link.successor = channel
+                self.pump(link)
+
+        self._dial(address, done)
+
+    def free(self, link: L) -> bool:
+        """Whether requests may be sent. Where a successor waits, it takes over as soon as there is no open request."""
+        assert link.connection is not None
+        if link.successor is None:
+            return True
+        if link.connection.waiting or link.connection.unsent:
+            return False
+        channel, link.successor = link.successor, None
+        self._selector.unregister(link.connection.sock)
+        link.connection.close()
+        self._use(link, channel)
+        return True
 
     def send(self, link: L, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> bool:
         """Whether the connection stands."""
@@ -146,6 +178,8 @@ class Links(ABC, Generic[L]):
                 self.pump(link)
             elif link.connection.waiting and now - link.heard_at > self._patience:
                 self.drop(link, f"no answer for {self._patience:.0f} s")
+            elif now >= link.renew_at and link.successor is None:
+                self._renew(link)
             elif link.quiet_until and now >= link.quiet_until:
                 link.quiet_until = 0.0
                 self.pump(link)
@@ -159,6 +193,7 @@ class Links(ABC, Generic[L]):
         link.retry_at = time.monotonic() + _FIRST_PAUSE
         tokens = list(connection.waiting)
         connection.close()
+        self._forgo(link)
         self.lost(link, tokens, f"broker {link.node} of {self.alias}: {reason}")
 
     def close(self) -> None:
@@ -168,6 +203,13 @@ class Links(ABC, Generic[L]):
                 self._selector.unregister(link.connection.sock)
                 link.connection.close()
                 link.connection = None
+            self._forgo(link)
+
+    @staticmethod
+    def _forgo(link: Link) -> None:
+        if link.successor is not None:
+            link.successor.close()
+            link.successor = None
 
     @abstractmethod
     def opened(self, link: L, versions: dict[int, tuple[int, int]]) -> None:

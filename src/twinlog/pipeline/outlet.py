@@ -76,6 +76,8 @@ class Outlet(Links[TargetLink]):
             if link.partitions:
                 self.connect(link, now)
             return
+        if not self.free(link):
+            return
         while link.ready and len(link.connection.waiting) < _IN_FLIGHT and now >= link.quiet_until:
             topics: dict[str, list[tuple[int, memoryview]]] = {}
             request: Request = {}
