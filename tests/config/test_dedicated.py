@@ -317,6 +317,8 @@ def test_no_clusters_no_flow(mistakes: Mistakes) -> None:
         ("us.sasl.mechanism = PLAIN", "us.sasl.mechanism has no effect: security.protocol is PLAINTEXT"),
         ("eu.security.protocol = SASL_PLAINTEXT", "eu: security.protocol = SASL_PLAINTEXT without sasl.jaas.config"),
         ("eu.ssl.truststore.location = /x", "eu.ssl.truststore.location has no effect: security.protocol is PLAINTEXT"),
+        ("eu.security.protocol = SSL\neu.ssl.provider = X", "eu.ssl.provider has no effect here: TLS is OpenSSL's"),
+        ("eu.security.protocol = SSL\neu.ssl.enabled.protocols = TLSv1.1,TLSv1.2", "TLSv1.1 is never used"),
     ],
 )
 def test_a_key_without_effect_is_a_warning(read: Read, line: str, said: str) -> None:

@@ -59,26 +59,26 @@ def test_the_demo_proves_that_both_logs_are_equal(capsys: pytest.CaptureFixture[
 @pytest.mark.spark
 def test_the_bench_measures_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "build" / "bench.json"
-    what = ["--case", "compressed", "--case", "latency", "--contender", "tuned", "--contender", "twinlog"]
+    what = ["--case", "tls", "--case", "latency", "--contender", "tuned", "--contender", "twinlog"]
     assert bench.main(["--quick", *what, "--minutes", "0.05", "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["machine"]["cores"] >= 1
     assert found["settings"]["quick"] is True
     assert [(each["case"], each["contender"]) for each in found["copied"]] == [
-        ("compressed", "tuned"),
-        ("compressed", "twinlog"),
+        ("tls", "tuned"),
+        ("tls", "twinlog"),
     ]
     for each in found["copied"]:
-        assert each["records"] == LOADS["compressed"].quick_records
+        assert each["records"] == LOADS["tls"].quick_records
         assert each["equal"] is True
     (steady,) = found["steady"]
     assert (steady["contender"], steady["missing"]) == ("twinlog", 0)
     assert steady["records"] > 0
     assert steady["p50_ms"] <= steady["p99_ms"] <= steady["p999_ms"] <= steady["most_ms"]
     assert found["many"] == []
-    assert {each["what"] for each in found["targets"]} == {"idle flow"}
+    assert {each["what"] for each in found["targets"]} == {"idle flow", "throughput, 1 KB records over TLS"}
     said = capsys.readouterr().out
-    assert "1 KB zstd  Twinlog" in said
+    assert "1 KB over TLS  Twinlog" in said
 
 
 def test_a_picture_fits_its_width() -> None:

@@ -254,18 +254,18 @@ class Pair:
         with Wire(self.source.client_properties()) as wire:
             wire.produce(topic, partition, batches.encode([batches.Record(int(time.time() * 1000), None, value, ())]))
 
-    def arrived(self, topic: str) -> int:
-        return self._target_ends.total(f"{self.source.name}.{topic}")
+    def arrived(self, topic: str, alias: str = "") -> int:
+        return self._target_ends.total(f"{alias or self.source.name}.{topic}")
 
     def ends(self, topic: str) -> list[int]:
         """Of the remote topic's partitions."""
         return self._target_ends.each(f"{self.source.name}.{topic}")
 
-    def wait_for_more(self, twin: Twin, *topics: str, records: int = 200, seconds: float = 60) -> None:
+    def wait_for_more(self, twin: Twin, *topics: str, records: int = 200, seconds: float = 60, alias: str = "") -> None:
         """Until so many more of each topic arrive: it moves (again)."""
-        wanted = {topic: self.arrived(topic) + records for topic in topics}
+        wanted = {topic: self.arrived(topic, alias) + records for topic in topics}
         until(
-            lambda: all(self.arrived(topic) >= count for topic, count in wanted.items()),
+            lambda: all(self.arrived(topic, alias) >= count for topic, count in wanted.items()),
             f"records of {', '.join(topics)} should arrive",
             seconds=seconds,
             failed=lambda: None if twin.running else f"{twin.name} ended ({twin.process.returncode}):\n{twin.said}",

@@ -15,6 +15,14 @@ from twinlog.config.values import DEFAULT, Value
 # What stands in guides where an address belongs: `#source route#`, `<broker list>`, `....`, `...`.
 _PLACEHOLDER = re.compile(r"#.*#|<.*>|\.{2,}|\$\{.*\}")
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)]?:([0-9]{1,5})")  # as Kafka has it
+# What chooses among parts of Java's own TLS.
+_OF_JAVA = {
+    "ssl.engine.factory.class": "a TLS of your own cannot be run; check that the other ssl.* settings suffice",
+    "ssl.keymanager.algorithm": "keys are chosen by OpenSSL",
+    "ssl.provider": "TLS is OpenSSL's",
+    "ssl.secure.random.implementation": "random numbers are OpenSSL's",
+    "ssl.trustmanager.algorithm": "certificates are checked by OpenSSL",
+}
 
 
 def check_client(role: str, values: Values, problems: Problems) -> None:
@@ -70,6 +78,23 @@ def check_security(values: Values, problems: Problems) -> None:
         first = next((one for key, one in sorted(own.items()) if key.startswith(f"{family}.")), None)
         if first and not used:
             problems.warn(first.origin, f"{first.origin.key} has no effect: security.protocol is {protocol}")
+    if protocol.endswith("SSL"):
+        _check_tls(own, problems)
+
+
+def _check_tls(values: Values, problems: Problems) -> None:
+    for key, advice in _OF_JAVA.items():
+        if key in values:
+            problems.warn(values[key].origin, f"{values[key].origin.key or key} has no effect here: {advice}")
+    named = values.get("ssl.endpoint.identification.algorithm")
+    if named and named.text.strip().lower() not in ("", "https", "ldaps"):
+        problems.value(named, "expected https, or nothing for brokers whose certificates are for other names")
+    for old in split_list(values["ssl.enabled.protocols"].text) if "ssl.enabled.protocols" in values else ():
+        if old not in ("", "TLSv1.2", "TLSv1.3"):
+            problems.warn(
+                values["ssl.enabled.protocols"].origin,
+                f"ssl.enabled.protocols: {old} is never used: it can be broken, and Java has it switched off as well",
+            )
 
 
 def check_named_classes(values: Values, problems: Problems) -> None:

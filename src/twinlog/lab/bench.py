@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twinlog.lab.demo_door import Interrupts, enter, leave
 
-CASES = ("1kb", "100b", "compressed", "tiny", "latency", "many")
+CASES = ("1kb", "100b", "compressed", "tiny", "tls", "latency", "many")
 CONTENDERS = ("shipped", "tuned", "twinlog")
 
 

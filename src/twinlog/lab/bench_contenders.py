@@ -13,6 +13,7 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.demo_run import TwinlogRun
 from twinlog.lab.java_process import SHIPPED
 from twinlog.lab.lab import Lab
+from twinlog.lab.listeners import PLAINTEXT, Listener
 from twinlog.lab.peer import EAGER, MirrorMaker
 
 TUNED = {
@@ -51,12 +52,14 @@ CONTENDERS = {
 }
 
 
-def properties(contender: Contender, us: Cluster, eu: Cluster, alias: str, topics: str) -> dict[str, str]:
+def properties(
+    contender: Contender, us: Cluster, eu: Cluster, alias: str, topics: str, door: Listener = PLAINTEXT
+) -> dict[str, str]:
     """MM2's defaults, but for one copy of each topic: there is one broker. Heartbeats would be another flow, back."""
     found = {
         "clusters": f"{alias}, eu",
-        f"{alias}.bootstrap.servers": us.bootstrap(),
-        "eu.bootstrap.servers": eu.bootstrap(),
+        **{f"{alias}.{key}": value for key, value in us.client_properties(door).items()},
+        **{f"eu.{key}": value for key, value in eu.client_properties(door).items()},
         f"{alias}->eu.enabled": "true",
         f"{alias}->eu.topics": topics,
         "emit.heartbeats.enabled": "false",
@@ -85,9 +88,11 @@ class Running:
 
 
 @contextmanager
-def running(lab: Lab, contender: Contender, us: Cluster, eu: Cluster, *, alias: str, topics: str) -> Iterator[Running]:
+def running(
+    lab: Lab, contender: Contender, us: Cluster, eu: Cluster, *, alias: str, topics: str, door: Listener = PLAINTEXT
+) -> Iterator[Running]:
     """Started, and stopped in good order at the end; killed if something else went wrong."""
-    wanted = properties(contender, us, eu, alias, topics)
+    wanted = properties(contender, us, eu, alias, topics, door)
     program: MirrorMaker | TwinlogRun
     if contender.ours:
         folder = lab.folder / alias

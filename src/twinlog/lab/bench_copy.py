@@ -16,6 +16,7 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import compare
 from twinlog.lab.ends import Ends
 from twinlog.lab.lab import Lab
+from twinlog.lab.listeners import PLAINTEXT, TLS, Listener
 from twinlog.lab.process import temporary_folder
 from twinlog.lab.progress import Progress
 from twinlog.lab.traffic import access_log
@@ -37,6 +38,7 @@ class Load:
     quick_records: int
     producer: Sequence[str] = ()
     compressible: bool = False
+    door: Listener = PLAINTEXT  # through which both clusters are entered
 
 
 LOADS = {
@@ -47,6 +49,7 @@ LOADS = {
         Load("compressed", "1 KB zstd", 1024, 2_000_000, 20_000, ("compression.type=zstd",), compressible=True),
         # A batch for every record: what producers make that neither wait nor fill batches.
         Load("tiny", "100 B, one per batch", 100, 1_000_000, 10_000, ("batch.size=0", "linger.ms=0")),
+        Load("tls", "1 KB over TLS", 1024, 1_000_000, 20_000, door=TLS),
     )
 }
 
@@ -98,7 +101,7 @@ def copy(lab: Lab, us: Cluster, eu: Cluster, load: Load, contender: Contender, r
     with (
         Ends(eu) as ends,
         Progress(f"{contender.name}: {load.name}", records) as progress,
-        running(lab, contender, us, eu, alias=alias, topics=topic_of(load)) as program,
+        running(lab, contender, us, eu, alias=alias, topics=topic_of(load), door=load.door) as program,
         Meter(program.pid, every=0.5) as meter,
     ):
         there = first = 0

@@ -23,6 +23,7 @@ from twinlog.lab.broker import ClusterSpec
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.java_process import SHIPPED
 from twinlog.lab.lab import Lab
+from twinlog.lab.listeners import PLAINTEXT
 
 # As for production, since small ones would be what is measured.
 _BROKER = ("-Xmx1G", "-Xms1G", *SHIPPED)
@@ -64,7 +65,11 @@ class Bench:
             for cases, settings, suffix in ((few, _SETTINGS, ""), (self._wanted.cases[len(few) :], _FOR_MANY, "-many")):
                 if not cases:
                     continue
-                specs = [ClusterSpec(name=each + suffix, flags=_BROKER, settings=settings) for each in ("us", "eu")]
+                doors = (PLAINTEXT, *({LOADS[case].door for case in cases if case in LOADS} - {PLAINTEXT}))
+                specs = [
+                    ClusterSpec(name=each + suffix, flags=_BROKER, settings=settings, listeners=doors)
+                    for each in ("us", "eu")
+                ]
                 us, eu = lab.clusters(*specs)
                 for case in cases:
                     self._case(lab, us, eu, case)

@@ -92,6 +92,7 @@ def targets(copied: Sequence[Copied], steadies: Sequence[Steady], manies: Sequen
         _cheaper(copied, "1kb", "CPU per GB, 1 KB records", 8),
         _cheaper(copied, "100b", "CPU per GB, 100 B records", 25),
         _tiny(copied),
+        _faster(copied, "tls", "throughput, 1 KB records over TLS", 1),
         *_latency(steadies),
         *_idle(steadies),
         *_grows(manies),

@@ -5,6 +5,7 @@ Written twice: as PEM (brokers, librdkafka, Python) and as PKCS12 (what most Jav
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PASSWORD = "lab-secret"
-_DAYS = 30
+_DAYS = 90
+_HOME = ("localhost", "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())  # elliptic curves: a thousand keys per second
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name} CA")])
         self._certificate = (
-            _builder(self._name, self._name, self._key.public_key())
+            _builder(self._name, self._name, self._key.public_key(), _DAYS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
@@ -59,24 +61,31 @@ class Authority:
             )
         )
 
-    def server(self) -> Files:
-        """For every broker on this machine."""
-        names = x509.SubjectAlternativeName(
-            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        )
-        return self._identity("broker", ExtendedKeyUsageOID.SERVER_AUTH, names)
+    def server(self, names: Sequence[str] = _HOME, days: int = _DAYS) -> Files:
+        """For every broker on this machine. With other names, or days that are over, it is one that clients refuse."""
+        usual = (*names, days) == (*_HOME, _DAYS)
+        stem = "server-broker" if usual else f"server-broker-{'-'.join(names)}-{days}"
+        alternatives = x509.SubjectAlternativeName([_name(each) for each in names])
+        return self._identity("broker", stem, ExtendedKeyUsageOID.SERVER_AUTH, alternatives, days)
 
     def client(self, user: str) -> Files:
-        return self._identity(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+        return self._identity(user, f"client-{user}", ExtendedKeyUsageOID.CLIENT_AUTH, None, _DAYS)
 
-    def _identity(self, name: str, purpose: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None) -> Files:
-        stem = self._folder / f"{'server' if names else 'client'}-{name}"
+    def _identity(
+        self,
+        name: str,
+        file: str,
+        purpose: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+        days: int,
+    ) -> Files:
+        stem = self._folder / file
         files = Files(*(stem.with_name(f"{stem.name}{end}") for end in (".pem", ".key.pem", ".crt.pem", ".p12")))
         if files.keystore.exists():
             return files
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
-            _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), self._name, key.public_key())
+            _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), self._name, key.public_key(), days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -98,16 +107,26 @@ class Authority:
         return files
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
+    end = now + dt.timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))  # clocks differ
-        .not_valid_after(now + dt.timedelta(days=_DAYS))
+        .not_valid_before(min(now, end) - dt.timedelta(days=1))  # clocks differ
+        .not_valid_after(end)
     )
 
 

@@ -102,6 +102,12 @@ class Job:
             return Client(self.flow.source, self.source, self.client_id)
         return Client(self.flow.target, self.target, self.client_id)
 
+    def writer(self, side: str) -> Client:
+        """For what is noted: on the source, offset syncs, by the client that MM2 would write them with."""
+        if side == "source":
+            return Client(self.flow.source, self._role("source.producer"), self.client_id)
+        return self.client(side)
+
     @property
     def client_id(self) -> str:
         return f"twinlog-{self.flow}-{self.task}"

@@ -75,7 +75,7 @@ class Relay:
             client_id=job.client_id,
             **common,
         )
-        self._clerk = Clerk({"source": job.client("source"), "target": job.client("target")})
+        self._clerk = Clerk({"source": job.writer("source"), "target": job.writer("target")})
         self.ledger = Ledger(job, self._clerk)
         self._search = Search(job, self.ledger, self._errands)
         self._leaders = Leaders(job, self.partitions, self.intake, self._errands, self.recover, self._wake)

@@ -198,6 +198,32 @@ def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json
     _print(view.as_json(name, found) if as_json else view.as_text(name, found))
 
 
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@click.option("--cluster", "clusters", metavar="ALIAS", multiple=True, help="Only this cluster; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def doctor(
+    paths: tuple[str, ...], flow: str | None, clusters: tuple[str, ...], as_json: bool, secrets: Path | None
+) -> None:
+    """Try each cluster from this machine, and say what is wrong, or would be, and what to do. Changes nothing.
+
+    Names, connections, TLS, logins, versions, advertised listeners, clocks, permissions, and limits of the source
+    against those of the target.
+
+    Exit codes: 0 nothing is worse than a warning; 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import doctor as view  # noqa: PLC0415  # its clients take time to import
+
+    read = load(paths, secrets)
+    found = view.doctor(read, read.flows if flow is None else _only(read, flow).flows, clusters)
+    _print(view.as_json(found) if as_json else view.as_text(found))
+    sys.exit(view.exit_code(found))
+
+
 def _only(config: Config, wanted: str) -> Config:
     flows = tuple(flow for flow in config.flows if wanted.replace(" ", "") in (str(flow.flow), str(flow)))
     if not flows:

@@ -129,7 +129,7 @@ def _look(flow: FlowConfig, eyes: Eyes, step: Step) -> Sight:
     refusals = dict(_refusals(flow, eyes, sight, found))
     sight = replace(sight, refusals=refusals, config_refusals=_config_refusals(flow, eyes, sight, found))
     step("what we may do")
-    return replace(sight, rights=_rights(eyes, rights.needs(plan.duties(flow, sight))))
+    return replace(sight, rights=held(eyes, rights.needs(plan.duties(flow, sight))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,8 @@ def _refused_changes(admin: Admin, topic: str, changes: list[ConfigChange]) -> t
     return tuple(change.name for change in left)
 
 
-def _rights(eyes: Eyes, needs: Iterable[rights.Need]) -> dict[Holder, frozenset[str] | None]:
+def held(eyes: Eyes, needs: Iterable[rights.Need]) -> dict[Holder, frozenset[str] | None]:
+    """What we may do, of that which is needed."""
     asked: dict[tuple[Side, str], set[Resource]] = {}
     for need in needs:
         if not need.refused:
@@ -300,9 +301,9 @@ def _rights(eyes: Eyes, needs: Iterable[rights.Need]) -> dict[Holder, frozenset[
         if rights.CLUSTER in resources:
             found[side, role, rights.CLUSTER] = admin.cluster_rights()
         names = sorted(resource.name for resource in resources if resource.kind == "topic")
-        for name, held in admin.topic_rights(names).items():
-            found[side, role, Resource("topic", name)] = held
+        for name, ours in admin.topic_rights(names).items():
+            found[side, role, Resource("topic", name)] = ours
         groups = sorted(resource.name for resource in resources if resource.kind == "group")
-        for name, held in admin.group_rights(groups).items():
-            found[side, role, Resource("group", name)] = held
+        for name, ours in admin.group_rights(groups).items():
+            found[side, role, Resource("group", name)] = ours
     return found
