@@ -69,9 +69,9 @@ class TestConfigs:
         us.create_topic(topic, configs={"cleanup.policy": "compact,delete"})
         found, failed = admin(us).topic_configs([topic, "nowhere"])
         assert failed == {"nowhere": codes.UNKNOWN_TOPIC_OR_PARTITION}
-        policy, retention = found[topic]["cleanup.policy"], found[topic]["retention.ms"]
+        policy, rolled = found[topic]["cleanup.policy"], found[topic]["segment.ms"]
         assert (policy.value, policy.source, policy.is_default) == ("compact,delete", TOPIC_CONFIG, False)
-        assert (retention.value, retention.source, retention.is_default) == ("604800000", DEFAULT_CONFIG, True)
+        assert (rolled.value, rolled.source, rolled.is_default) == ("604800000", DEFAULT_CONFIG, True)
         assert not policy.read_only
         assert not policy.sensitive
 

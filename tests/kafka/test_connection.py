@@ -62,8 +62,8 @@ def test_answers_are_whole_however_they_are_cut(pair: tuple[Connection, socket.s
     connection, broker = pair
     sizes = [4, 5, 100, 65_531, 65_532, 65_533, 70_000, 4, 200_000] if step > 3 else [4, 70_000, 5]
     bodies = [random.Random(size).randbytes(size) for size in sizes]
-    for number, _ in enumerate(bodies):
-        connection.send([b""], number)
+    for number, body in enumerate(bodies):
+        connection.send([b"head" + body[:4]], number)  # an answer begins with its request's correlation id
     stream = b"".join(map(_frame, bodies))
 
     def speak() -> None:
@@ -97,6 +97,26 @@ def test_an_answer_that_nobody_asked_for_is_refused(pair: tuple[Connection, sock
     broker.sendall(_frame(b"hello"))
     with pytest.raises(ProtocolError):
         connection.receive()
+
+
+def test_an_answer_to_another_question_is_refused(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    connection.send([struct.pack(">hhi", 1, 12, 7), b"body"], "token")
+    broker.sendall(_frame(struct.pack(">i", 8) + b"rest"))
+    with pytest.raises(ProtocolError, match="another question"):
+        connection.receive()
+
+
+def test_an_answer_may_be_limited_to_less() -> None:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    connection = Connection(ours, Pool(keep=1 << 20), largest=1000)
+    connection.send([b"head\0\0\0\1"], "token")
+    theirs.sendall(struct.pack(">i", 1001))
+    with pytest.raises(ProtocolError, match="1001 bytes"):
+        connection.receive()
+    connection.close()
+    theirs.close()
 
 
 def test_the_other_side_is_gone(pair: tuple[Connection, socket.socket]) -> None:

@@ -31,7 +31,7 @@ def malformed() -> list[tuple[str, bytes, str]]:
         ("too many counted", with_count(6), "cut off"),
         ("none counted", with_count(0), "where the batch ends"),
         ("a negative count", with_count(-1), "-1 records"),
-        ("a huge count", with_count(2**31 - 1), "cut off"),
+        ("a huge count", with_count(2**31 - 1), "2147483647 records"),
         ("magic 3", one[:16] + b"\x03" + one[17:], "magic"),
         ("codec 5", one[:22] + b"\x05" + one[23:], "codec"),
         ("a control batch", one[:22] + bytes([CONTROL]) + one[23:], "control"),

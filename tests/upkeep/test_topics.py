@@ -242,7 +242,7 @@ class TestConfigs:
         assert mirror.keeper.sync_configs() == 1
         own = mirror.own(f"A.{topic}")
         assert own["segment.ms"] == "604800000"
-        assert own["retention.ms"] == "604800000"
+        assert own["max.message.bytes"] == "1048588"
         assert "cleanup.policy" not in own
         assert mirror.keeper.sync_configs() == 0
         assert mirror.said == {}

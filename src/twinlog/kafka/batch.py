@@ -18,6 +18,10 @@ PREFIX: Final = struct.Struct(
 )  # what every magic has in the same place; the third field is a CRC before magic 2
 LOG_OVERHEAD: Final = 12  # baseOffset and length, which `length` does not count
 SMALLEST: Final = 17  # up to and including the magic byte
+# No log is so long. What is added to an offset below it (a batch's records) still fits into 64 bits.
+FARTHEST: Final = (1 << 63) - (1 << 32)
+# A batch that is opened takes memory for each of its records: one that claims to have more is not believed.
+MOST_RECORDS: Final = 1 << 21
 
 CODEC: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

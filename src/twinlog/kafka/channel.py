@@ -19,7 +19,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from twinlog.config.flows import Client as ClientConfig
 from twinlog.errors import LockedError, ProtocolError, RefusedError, UnreachableError
-from twinlog.kafka import codes
+from twinlog.kafka import answers, codes
 from twinlog.kafka.connection import LARGEST_FRAME
 from twinlog.kafka.dial import dial, uses_sasl, uses_tls
 from twinlog.kafka.doors import DOORS, key_of
@@ -125,17 +125,15 @@ class Channel:
         if request.API_VERSION is None:
             request.API_VERSION = self._version(kind)
         request.with_header(correlation_id=next(self._correlation), client_id=self._client_id)
-        body = self.exchange(request.encode(header=True, framed=True), timeout)
+        largest = LARGEST_FRAME if kind is FetchRequest else answers.LARGEST
+        body = self.exchange(request.encode(header=True, framed=True), timeout, largest)
         answer_kind = ApiVersionsResponse if kind is ApiVersionsRequest else request.header.get_response_class()
-        try:
-            answer = answer_kind.decode(bytes(body), version=request.API_VERSION, header=True)
-        except (ValueError, IndexError, struct.error, KeyError, TypeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"an answer to {kind.__name__} that makes no sense: {error}") from error
+        answer = answers.decode(answer_kind, request.API_VERSION, body)
         self.answers += 1
         return answer
 
-    def exchange(self, frame: bytes, timeout: float) -> bytearray:
-        """`frame` with its size in front; the answer without."""
+    def exchange(self, frame: bytes, timeout: float, largest: int = answers.LARGEST) -> bytearray:
+        """`frame` with its size in front; the answer, of at most `largest` bytes, without."""
         deadline = time.monotonic() + timeout
         self.sock.settimeout(timeout)
         self.sock.sendall(frame)
@@ -144,15 +142,20 @@ class Channel:
             raise LockedError(
                 "the listener speaks TLS: set security.protocol to SSL or SASL_SSL, or choose another port"
             )
-        if not 4 <= size <= LARGEST_FRAME:
+        if not 4 <= size <= largest:
             raise ProtocolError(f"an answer of {size} bytes: is this port a Kafka listener?")
-        return self._read(size, deadline)
+        answer = self._read(size, deadline)
+        if answer[:4] != frame[8:12]:
+            raise ProtocolError("an answer to another question")
+        return answer
 
     def _read(self, size: int, deadline: float) -> bytearray:
         memory = bytearray(size)
         view = memoryview(memory)
         while view:
-            self.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            if (left := deadline - time.monotonic()) <= 0:  # also for one that sends byte after byte
+                raise TimeoutError("no answer in time")
+            self.sock.settimeout(left)
             got = self.sock.recv_into(view)
             if not got:
                 raise ConnectionResetError("the broker closed the connection")
@@ -162,7 +165,7 @@ class Channel:
     def _version(self, kind: Any) -> int:
         low, high = self.versions.get(kind.API_KEY, (0, -1))
         version = min(high, kind.max_version, _HIGHEST.get(kind, high))
-        if version < low:
+        if version < max(low, 0):
             raise RefusedError(f"the broker does not know {kind.__name__}", codes.UNSUPPORTED_VERSION)
         return int(version)
 

@@ -15,14 +15,19 @@ from kafka.protocol.producer import InitProducerIdRequest
 from twinlog.config.flows import Client as ClientConfig
 from twinlog.errors import ConfigError, LockedError, ProtocolError, RefusedError, UnreachableError
 from twinlog.kafka import codes, produce
+from twinlog.kafka.answers import first, is_address
+from twinlog.kafka.batch import FARTHEST
 from twinlog.kafka.channel import HELLO, Channel, connect
 from twinlog.kafka.dial import addresses, uses_sasl
 from twinlog.model import TopicPartition
+from twinlog.security.words import one_line
 
 _SIZE: Final = struct.Struct(">i")
 LATEST: Final = -1
 EARLIEST: Final = -2
 READ_COMMITTED: Final = 1
+_UNKNOWN: Final = -1  # Kafka's code for an error that has none
+_MOST_TRIED: Final = 10  # brokers besides those in bootstrap.servers: an answer may name thousands that are not there
 NO_ID: Final = uuid.UUID(int=0)
 
 
@@ -100,7 +105,7 @@ class Client:
             self.metadata([])
         places = [self._known[node]] if node is not None and node in self._known else addresses(self.config)
         if node is None:  # a broker that we know may be up when all of bootstrap.servers are down
-            places += [place for place in self._known.values() if place not in places]
+            places += [place for place in self._known.values() if place not in places][:_MOST_TRIED]
         reasons: list[str] = []
         locked: list[LockedError] = []
         for host, port in places:
@@ -128,19 +133,22 @@ class Client:
         """`None`: every topic that we may see. An empty list: only the brokers."""
         wanted = None
         if topics is not None:
-            wanted = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in topics]
+            topics = set(topics)
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in sorted(topics)]
         answer = self.ask(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=4),
         )
         found = {}
         for topic in answer.topics:
+            if topic.name is None or (topics is not None and topic.name not in topics):
+                continue  # nobody asked
             leaders = {p.partition_index: (p.leader_id, getattr(p, "leader_epoch", -1)) for p in topic.partitions}
             found[topic.name] = TopicInfo(
                 topic.name, getattr(topic, "topic_id", NO_ID) or NO_ID, topic.error_code, leaders
             )
             for partition, (leader, _) in leaders.items():
                 self._leaders[TopicPartition(topic.name, partition)] = leader
-        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers if is_address(each.host, each.port)}
         if brokers:
             for node in [
                 known for known in self._channels if known is not None and brokers.get(known) != self._known.get(known)
@@ -173,6 +181,7 @@ class Client:
         found: dict[TopicPartition, int] = {}
         failed: dict[TopicPartition, int] = {}
         by_leader: dict[int, dict[str, list[int]]] = {}
+        places = list(places)
         for place in places:
             leader = self._leaders.get(place, -1)
             if leader < 0:
@@ -191,8 +200,9 @@ class Client:
                     index = part.partition_index if hasattr(part, "partition_index") else part.partition
                     if part.error_code:
                         failed[TopicPartition(name, index)] = part.error_code
-                    else:
+                    elif 0 <= value(part) <= FARTHEST:
                         found[TopicPartition(name, index)] = value(part)
+        failed |= {place: _UNKNOWN for place in places if place not in found and place not in failed}
         return found, failed
 
     def read(
@@ -217,9 +227,9 @@ class Client:
             session_id=0, session_epoch=-1, topics=[topic], forgotten_topics_data=[], rack_id="",
         )  # fmt: skip
         answer = self.ask(request, self.leader(place), self.timeout + wait_ms / 1000)
-        if answer.error_code or not answer.responses:
+        if answer.error_code:
             raise RefusedError(f"cluster {self.alias}: {place}: {codes.name(answer.error_code)}", answer.error_code)
-        part = answer.responses[0].partitions[0]
+        part = first([p for t in answer.responses for p in t.partitions if (t.topic, p.partition_index) == place])
         if part.error_code in codes.MOVED:
             self._leaders.pop(place, None)
         return part
@@ -238,14 +248,14 @@ class Client:
             self._drop(node)
             self._leaders.pop(place, None)
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
-        outcome = answer.outcomes[0]
+        outcome = first([each for each in answer.outcomes if (each.topic, each.partition) == place])
         if outcome.error:
             self._leaders.pop(place, None)
             raise RefusedError(
                 f"cluster {self.alias}: {place} refuses a record: {outcome.message or codes.name(outcome.error)}",
                 outcome.error,
             )
-        return outcome.base_offset
+        return int(outcome.base_offset)
 
     def init_producer(self) -> int:
         """A producer id that nobody else has, and nobody ever will."""
@@ -268,9 +278,9 @@ class Client:
         """The error code; one that exists already is none."""
         topic = creatable(name, partitions, replication_factor, configs)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=int(self.timeout * 1000), validate_only=False)
-        result = self.ask(request, self.controller()).topics[0]
+        result = first(self.ask(request, self.controller()).topics)
         if result.error_code not in {codes.NONE, codes.TOPIC_ALREADY_EXISTS}:
-            reason = getattr(result, "error_message", None) or codes.name(result.error_code)
+            reason = one_line(getattr(result, "error_message", None) or codes.name(result.error_code))
             raise RefusedError(f"cluster {self.alias} does not create topic {name}: {reason}", result.error_code)
         return int(result.error_code)
 
@@ -281,9 +291,9 @@ class Client:
             timeout_ms=int(self.timeout * 1000),
             validate_only=False,
         )
-        result = self.ask(request, self.controller()).results[0]
+        result = first(self.ask(request, self.controller()).results)
         if result.error_code:
-            reason = getattr(result, "error_message", None) or codes.name(result.error_code)
+            reason = one_line(getattr(result, "error_message", None) or codes.name(result.error_code))
             raise RefusedError(
                 f"cluster {self.alias} does not give topic {name} {partitions} partitions: {reason}", result.error_code
             )

@@ -46,6 +46,8 @@ def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limit: int 
                 return _grown(cramjam.zstd.decompress_into, codec, view, 8 * len(view), limit)
     except cramjam.DecompressionError as error:
         raise ValueError(f"{NAMES[codec]}: {error}") from error
+    except MemoryError as error:
+        raise ValueError(f"{NAMES[codec]}: too large for the memory that there is") from error
     raise ValueError(f"no such codec in magic {magic}: {codec}")
 
 

@@ -20,6 +20,12 @@ _SCRATCH: Final = 64 * 1024
 _LARGE: Final = 8 << 20
 _IOV_MAX: Final = 512  # buffers per system call; Linux allows 1,024
 LARGEST_FRAME: Final = 256 * 1024 * 1024  # a broker that announces more is broken, or not a broker
+_LONGEST_THROTTLE: Final = 300_000  # milliseconds
+
+
+def throttle_time(told: int) -> int:
+    """For how many milliseconds a broker's wish for silence is obeyed: it may be broken, and ask for weeks."""
+    return min(max(told, 0), _LONGEST_THROTTLE)
 
 
 class Buffer:
@@ -71,10 +77,13 @@ class Pool:
 class Connection:
     """Answers come in the order of the requests, so each request's token waits in a queue for its answer."""
 
-    def __init__(self, sock: socket.socket, pool: Pool) -> None:
+    def __init__(self, sock: socket.socket, pool: Pool, largest: int = LARGEST_FRAME) -> None:
+        """`largest`: bytes of an answer."""
         self.sock = sock
         self.correlation = 0
         self.waiting: deque[Any] = deque()  # tokens of requests that are not answered yet
+        self._ids: deque[bytes] = deque()  # their correlation ids
+        self._largest = largest
         self._pool = pool
         self._out: deque[memoryview] = deque()
         self._scratch = memoryview(bytearray(_SCRATCH))
@@ -93,6 +102,7 @@ class Connection:
     def send(self, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> None:
         """`parts` together are one frame without its size. Sends what the socket takes now, keeps the rest."""
         self.waiting.append(token)
+        self._ids.append(bytes(parts[0][4:8]))
         size = sum(map(len, parts))
         frame = [_SIZE.pack(size), *parts]
         sent = 0
@@ -148,7 +158,7 @@ class Connection:
             if self._large is not None:
                 self._filled += got
                 if self._filled == len(self._large.view):
-                    answers.append((self._token(), self._large))
+                    answers.append((self._token(self._large.view), self._large))
                     self._large = None
                     if self._plain:
                         return answers
@@ -163,11 +173,11 @@ class Connection:
         at, have, scratch = 0, self._have, self._scratch
         while have - at >= 4:
             (size,) = _SIZE.unpack_from(scratch, at)
-            if not 4 <= size <= LARGEST_FRAME:
+            if not 4 <= size <= self._largest:
                 raise ProtocolError(f"the broker announces an answer of {size} bytes: is this port a Kafka listener?")
             if have - at - 4 >= size:
-                memory = bytearray(scratch[at + 4 : at + 4 + size])
-                answers.append((self._token(), Buffer(memory, size, None)))
+                buffer = Buffer(bytearray(scratch[at + 4 : at + 4 + size]), size, None)
+                answers.append((self._token(buffer.view), buffer))
                 at += 4 + size
             elif size > _SCRATCH - 4:
                 self._large = self._pool.take(size)
@@ -180,9 +190,11 @@ class Connection:
             scratch[: have - at] = bytes(scratch[at:have])
         self._have = have - at
 
-    def _token(self) -> Any:
+    def _token(self, answer: memoryview) -> Any:
         if not self.waiting:
             raise ProtocolError("the broker sent an answer that nobody asked for")
+        if answer[:4] != self._ids.popleft():
+            raise ProtocolError("the broker sent an answer to another question")
         return self.waiting.popleft()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from twinlog.errors import ProtocolError
+from twinlog.kafka.connection import throttle_time
 from twinlog.model import TopicPartition
 
 API_KEY: Final = 1
@@ -23,6 +24,8 @@ _PARTITION: Final = struct.Struct(">iiqiqib")  # ..., no tagged fields
 _ANSWER: Final = struct.Struct(">ihi")  # throttle, error, session
 _PART: Final = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
 _ABORTED: Final = struct.Struct(">qq")
+_MOST_TAGS: Final = 16  # fields that a newer broker may add in one place
+_MOST_ABORTED: Final = 1 << 20  # transactions in one answer
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 
@@ -152,25 +155,35 @@ class Session:
         throttle, error, session = _ANSWER.unpack_from(frame, at)
         topics, at = _read_uvarint(frame, at + 10)
         parts: list[Part] = []
+        left = len(self.told)
+        if topics - 1 > left:
+            raise ValueError(f"{topics - 1} topics, asked were {left} partitions")
         for _ in range(topics - 1):
             if self.version >= BY_ID:
                 name = self.names[uuid.UUID(bytes=bytes(frame[at : at + 16]))]
                 at += 16
             else:
                 length, at = _read_uvarint(frame, at)
+                if not length:
+                    raise ValueError("a topic without a name")
                 name = str(frame[at : at + length - 1], "utf-8")
                 at += length - 1
             count, at = _read_uvarint(frame, at)
+            left -= max(count - 1, 0)
+            if left < 0:
+                raise ValueError("more partitions than were asked for")
             for _ in range(count - 1):
                 part, at = _part(frame, at, name)
                 parts.append(part)
             at = _skip_tags(frame, at)
-        return Answer(throttle, error, session, parts)
+        return Answer(throttle_time(throttle), error, session, parts)
 
 
 def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
     partition, error, high, stable, start = _PART.unpack_from(frame, at)
     count, at = _read_uvarint(frame, at + 30)
+    if count > _MOST_ABORTED:
+        raise ValueError(f"{count - 1} aborted transactions")
     aborted = []
     for _ in range(max(count - 1, 0)):
         aborted.append(_ABORTED.unpack_from(frame, at))
@@ -183,7 +196,7 @@ def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
         raise IndexError("records end before their announced size")
     at += size
     diverging = None
-    tags, at = _read_uvarint(frame, at)
+    tags, at = _tags(frame, at)
     for _ in range(tags):
         tag, at = _read_uvarint(frame, at)
         length, at = _read_uvarint(frame, at)
@@ -218,8 +231,15 @@ def _read_uvarint(frame: memoryview, at: int) -> tuple[int, int]:
             raise IndexError("a length that does not end")
 
 
-def _skip_tags(frame: memoryview, at: int) -> int:
+def _tags(frame: memoryview, at: int) -> tuple[int, int]:
     tags, at = _read_uvarint(frame, at)
+    if tags > _MOST_TAGS:
+        raise ValueError(f"{tags} tagged fields")
+    return tags, at
+
+
+def _skip_tags(frame: memoryview, at: int) -> int:
+    tags, at = _tags(frame, at)
     for _ in range(tags):
         _, at = _read_uvarint(frame, at)
         length, at = _read_uvarint(frame, at)

@@ -10,6 +10,7 @@ from twinlog.errors import RefusedError, UnreachableError
 from twinlog.kafka import codes
 from twinlog.kafka.client import Client, Metadata, creatable
 from twinlog.model import TopicPartition
+from twinlog.security.words import one_line
 
 _BATCH: Final = 100  # topics in one request: a controller does nothing else while it looks at them
 
@@ -33,7 +34,7 @@ def refused_topics(client: Client, wanted: Sequence[WantedTopic]) -> dict[str, R
         request = CreateTopicsRequest(topics=topics, timeout_ms=int(client.timeout * 1000), validate_only=True)
         for result in client.ask(request, client.controller()).topics:
             if result.error_code:
-                reason = getattr(result, "error_message", None) or codes.name(result.error_code)
+                reason = one_line(getattr(result, "error_message", None) or codes.name(result.error_code))
                 refused[result.name] = RefusedError(reason, result.error_code)
     return refused
 

@@ -10,7 +10,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from twinlog.kafka.batch import CODEC, LOG_APPEND_TIME, LOG_OVERHEAD
+from twinlog.kafka.batch import CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MOST_RECORDS
 from twinlog.kafka.codecs import decompress
 
 NO_TIMESTAMP = -1
@@ -59,6 +59,8 @@ def _read(entry: memoryview) -> tuple[int, list[Message]]:
         if its_magic != magic or its_attributes & CODEC:
             raise ValueError("a message does not fit the compressed one that it is in")
         inner.append(each)
+        if len(inner) > MOST_RECORDS:
+            raise ValueError(f"a compressed message with more than {MOST_RECORDS} messages in it")
     if not inner:
         raise ValueError("a compressed message without messages in it")
     if magic == 0:  # offsets stand as they are, and there are no times

@@ -38,6 +38,7 @@ _HEADER: Final = 61
 _CODEC_OR_HORIZON: Final = 0x47
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL, _KNOWN = 0x08, 0x10, 0x20, 0x7F
 _SMALLEST_REST: Final = 3  # the lengths of key and value, the number of headers
+_FARTHEST: Final = (1 << 63) - (1 << 32)  # batch.FARTHEST: no offset is larger, and sums do not overflow
 GROWTH: Final = 16  # bytes that a record may take more than before: each of its numbers may become longer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -114,7 +115,9 @@ def scan(log: Any, at: int, wanted: int, committed: bool, table: Any) -> Any:
         attributes = np.int64(_uint(log, at + 21, 2))
         last = base + _int32(log, at + 23)
         count = _int32(log, at + 57)
-        if attributes & _CODEC_OR_HORIZON or attributes > _KNOWN or base < wanted or not 0 <= count <= last - base + 1:
+        if attributes & _CODEC_OR_HORIZON or attributes > _KNOWN or base < wanted or base > _FARTHEST:
+            break
+        if last < base or not 0 <= count <= last - base + 1:
             break
         if attributes & _TRANSACTIONAL and not committed:
             break
@@ -174,11 +177,11 @@ def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
             if not at or place & u8(1) or stop - at < u8(_SMALLEST_REST):
                 understood = False
                 break
-            offset = base + np.int64(place >> u8(1))
-            if np.int64(place >> u8(1)) <= previous or offset > last:
+            step = np.int64(place >> u8(1))
+            if step <= previous or step > last - base:  # not their sum: it may have more than 64 bits
                 understood = False
                 break
-            previous = np.int64(place >> u8(1))
+            previous = step
             time = max_time if append_time else base_time + (np.int64(delta >> u8(1)) ^ -np.int64(delta & u8(1)))
             if not count:
                 first_time = latest = time
@@ -199,7 +202,7 @@ def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
                 woven[size + each] = log[at + each]
             size += rest
             at = stop
-            offsets[count] = offset
+            offsets[count] = base + step
             count += 1
         if records and (not understood or at != end):
             size, count, first_time, latest = before

@@ -5,9 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from twinlog.errors import ProtocolError
+from twinlog.kafka.batch import FARTHEST
+from twinlog.kafka.connection import throttle_time
+from twinlog.security.words import one_line
 
 API_KEY: Final = 0
 VERSION: Final = 8
+LARGEST_ANSWER: Final = 16 << 20  # bytes: one about 10,000 partitions has less than one MiB
 _HEAD: Final = struct.Struct(">hhih")
 _AFTER: Final = struct.Struct(">hhii")  # no transactional id, acks, timeout, number of topics
 _PARTITION: Final = struct.Struct(">ii")
@@ -65,25 +69,27 @@ def all_well(frame: memoryview) -> tuple[list[tuple[tuple[str, int], int]], int]
         at = 8
         for _ in range(topics):
             (length,) = _SHORT.unpack_from(frame, at)
+            if length < 0:
+                return None  # `decode` says what is wrong
             topic = str(frame[at + 2 : at + 2 + length], "utf-8")
             at += 2 + length
             (partitions,) = _INT.unpack_from(frame, at)
             at += 4
             for _ in range(partitions):
                 partition, error, base, _, _, errors, message = _OUTCOME.unpack_from(frame, at)
-                if error or errors or message >= 0:
+                if error or errors or message >= 0 or base > FARTHEST:
                     return None
                 landed.append(((topic, partition), base))
                 at += 36
-        return landed, _INT.unpack_from(frame, at)[0]
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        return landed, throttle_time(_INT.unpack_from(frame, at)[0])
+    except (struct.error, ValueError) as error:
         raise ProtocolError(f"an answer to Produce that makes no sense: {error}") from error
 
 
 def decode(frame: memoryview) -> Answer:
     try:
         return _decode(frame)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, ValueError) as error:
         raise ProtocolError(f"an answer to Produce that makes no sense: {error}") from error
 
 
@@ -93,12 +99,16 @@ def _decode(frame: memoryview) -> Answer:
     at = 8
     for _ in range(topics):
         (length,) = _SHORT.unpack_from(frame, at)
+        if length < 0:  # or `at` would go back, before the beginning at last: bytes would be read from the end
+            raise ValueError("a topic without a name")
         topic = str(frame[at + 2 : at + 2 + length], "utf-8")
         at += 2 + length
         (partitions,) = _INT.unpack_from(frame, at)
         at += 4
         for _ in range(partitions):
             partition, error, base, _, log_start, errors, length = _OUTCOME.unpack_from(frame, at)
+            if base > FARTHEST:
+                raise ValueError(f"no log has an offset {base}")
             if not errors and length < 0:  # nothing went wrong, so there is nothing to say
                 outcomes.append(Outcome(topic, partition, error, base, log_start, (), ""))
                 at += 36
@@ -112,11 +122,11 @@ def _decode(frame: memoryview) -> Answer:
             message, at = _text(frame, at)
             outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message))
     (throttle,) = _INT.unpack_from(frame, at)
-    return Answer(outcomes, throttle)
+    return Answer(outcomes, throttle_time(throttle))
 
 
 def _text(frame: memoryview, at: int) -> tuple[str, int]:
     (length,) = _SHORT.unpack_from(frame, at)
     if length < 0:
         return "", at + 2
-    return str(frame[at + 2 : at + 2 + length], "utf-8"), at + 2 + length
+    return one_line(str(frame[at + 2 : at + 2 + length], "utf-8")), at + 2 + length

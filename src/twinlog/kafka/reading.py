@@ -11,35 +11,42 @@ from twinlog.model import TopicPartition
 
 
 def records_from(records: bytes | memoryview | None, start: int) -> Iterator[Record]:
-    """The records from offset `start` on in an answer to Fetch; control batches are left out."""
-    view = memoryview(records or b"")
-    at = 0
-    while len(view) - at >= b.SMALLEST:
-        _, length, _, magic = b.PREFIX.unpack_from(view, at)
-        end = at + b.LOG_OVERHEAD + length
-        if end > len(view) or length <= 0:
-            return
-        batch = view[at:end]
-        at = end
+    """The records from offset `start` on in an answer to Fetch; control batches are left out.
+
+    So are batches that make no sense: whoever may write to a topic must not be able to keep us from what follows.
+    """
+    for batch, _, magic in _batches(records):
         if magic >= 2 and b.HEADER.unpack_from(batch)[5] & b.CONTROL:
             continue
-        for record in decode(batch):
+        try:
+            decoded = decode(batch)
+        except ValueError:
+            continue
+        for record in decoded:
             if record.offset >= start:
                 yield record
 
 
-def batch_end(records: bytes | memoryview | None) -> int | None:
-    """The offset after the last whole batch, whatever is in it."""
+def batch_end(records: bytes | memoryview | None, start: int = -1) -> int | None:
+    """The offset after the last whole batch, whatever is in it; None where that is not behind `start`."""
+    found = start
+    for batch, base, magic in _batches(records):
+        found = max(found, base + (b.HEADER.unpack_from(batch)[6] if magic >= 2 else 0) + 1)
+    return found if start < found <= b.FARTHEST else None
+
+
+def _batches(records: bytes | memoryview | None) -> Iterator[tuple[memoryview, int, int]]:
+    """The whole batches, with their base offset and magic. One of magic 2 has at least a header."""
     view = memoryview(records or b"")
-    at, found = 0, None
+    at = 0
     while len(view) - at >= b.SMALLEST:
         base, length, _, magic = b.PREFIX.unpack_from(view, at)
         end = at + b.LOG_OVERHEAD + length
-        if end > len(view) or length <= 0:
-            break
-        found = base + (b.HEADER.unpack_from(view, at)[6] if magic >= 2 else 0) + 1
+        smallest = b.HEADER.size if magic >= 2 else b.SMALLEST
+        if end > len(view) or end - at < smallest:
+            return
+        yield view[at:end], base, magic
         at = end
-    return found
 
 
 class TopicReader:
@@ -73,5 +80,5 @@ class TopicReader:
                         f"cluster {self._client.alias}: {place}: {codes.name(answer.error_code)}", answer.error_code
                     )
                 yield from records_from(answer.records, at)
-                at = batch_end(answer.records) or ends[place]
+                at = batch_end(answer.records, at) or ends[place]
             self.next[place.partition] = at

@@ -14,12 +14,25 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from twinlog.kafka import legacy
-from twinlog.kafka.batch import CODEC, CONTROL, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, SMALLEST
+from twinlog.kafka.batch import (
+    CODEC,
+    CONTROL,
+    FARTHEST,
+    HEADER,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MOST_RECORDS,
+    SMALLEST,
+)
 from twinlog.kafka.codecs import NONE, compress, decompress
 from twinlog.kafka.records import UNSIGNED, nullable, opened, read_unsigned
 from twinlog.kafka.records import signed as signed_varint
 
 MAX_RECORDS: Final = 100_000
+# A kilobyte may expand to megabytes, and one batch may become thousands: so not all of an answer is opened in one go.
+AT_ONCE: Final = 64 << 20  # bytes, as they are when decompressed
+BATCHES_AT_ONCE: Final = 10_000
+_PER_RECORD: Final = 128  # that each record takes besides its bytes
 
 _SMALLEST_REST: Final = 3  # the lengths of key and value, the number of headers
 _INT64: Final = range(-(1 << 63), 1 << 63)
@@ -68,19 +81,46 @@ def rebuild(
     Messages from a time without timestamps get `now_ms`, as MM2's producer gives them. Raises ValueError for what is
     malformed: then nothing was rebuilt.
     """
+    limits = _Limits(max_bytes, max_records, level, skip, _UNLIMITED, _UNLIMITED)
+    return _rebuild(batches, start, codec, now_ms, limits)[0]
+
+
+def rebuild_some(
+    batches: Sequence[memoryview],
+    *,
+    start: int,
+    codec: int | None,
+    max_bytes: int,
+    max_records: int = MAX_RECORDS,
+    now_ms: int = legacy.NO_TIMESTAMP,
+    level: int | None = None,
+    skip: AbstractSet[int] = frozenset(),
+    at_once: int = AT_ONCE,
+    batches_at_once: int = BATCHES_AT_ONCE,
+) -> tuple[list[Rebuilt], int | None]:
+    """As `rebuild`, but no more than is good in one go; and the offset from which the rest is left, if one is."""
+    limits = _Limits(max_bytes, max_records, level, skip, at_once, batches_at_once)
+    return _rebuild(batches, start, codec, now_ms, limits)
+
+
+def _rebuild(
+    batches: Sequence[memoryview], start: int, codec: int | None, now_ms: int, limits: "_Limits"
+) -> tuple[list[Rebuilt], int | None]:
     rebuilt: list[Rebuilt] = []
     columns = _Columns()
-    limits = _Limits(max_bytes, max_records, level, skip)
     target = NONE if codec is None else codec
     last = -1  # the largest source offset so far
-    for view in batches:
+    for number, view in enumerate(batches, 1):
         if codec is None and (source := _codec(view)) != target:
-            rebuilt += _packed(columns, target, limits)
+            if (left := _pack(columns, target, limits, rebuilt)) is not None:
+                return rebuilt, left
             columns.clear()
             target = source
         last = columns.add(view, start, last, now_ms)
-    rebuilt += _packed(columns, target, limits)
-    return rebuilt
+        if columns.cost >= limits.at_once and number < len(batches) and last >= start:
+            left = _pack(columns, target, limits, rebuilt)
+            return rebuilt, last + 1 if left is None else left
+    return rebuilt, _pack(columns, target, limits, rebuilt)
 
 
 def split(batch: memoryview, max_bytes: int, *, now_ms: int = legacy.NO_TIMESTAMP) -> list[Rebuilt]:
@@ -90,14 +130,20 @@ def split(batch: memoryview, max_bytes: int, *, now_ms: int = legacy.NO_TIMESTAM
 
 def recompress(batch: memoryview, codec: int, level: int | None = None) -> bytearray:
     """The same batch (magic 2) with another codec, its records unopened. The checksum is 0: it is stamped later."""
+    return recompress_sized(batch, codec, level)[0]
+
+
+def recompress_sized(batch: memoryview, codec: int, level: int | None = None) -> tuple[bytearray, int]:
+    """And the size of its records when decompressed."""
     header = opened(batch)
     if header.attributes & CODEC == codec or header.records == 0:
-        return bytearray(batch)
-    section = compress(codec, decompress(header.attributes & CODEC, batch[HEADER.size :]), level)
+        return bytearray(batch), len(batch)
+    plain = decompress(header.attributes & CODEC, batch[HEADER.size :])
+    section = compress(codec, plain, level)
     data = bytearray(HEADER.size) + section
     attributes = header.attributes & ~CODEC | codec
     HEADER.pack_into(data, 0, *header._replace(length=len(data) - LOG_OVERHEAD, crc=0, attributes=attributes))
-    return data
+    return data, len(plain)
 
 
 class _Limits(NamedTuple):
@@ -105,6 +151,8 @@ class _Limits(NamedTuple):
     max_records: int
     level: int | None
     skip: AbstractSet[int]
+    at_once: int
+    batches_at_once: int
 
 
 @dataclass(slots=True)
@@ -115,6 +163,7 @@ class _Columns:
     offsets: list[int] = field(default_factory=list)
     rests: list[bytes | memoryview] = field(default_factory=list)
     attributes: dict[int, int] = field(default_factory=dict)  # by index, those few that are not 0
+    cost: int = 0  # of all that was ever added
 
     def clear(self) -> None:
         self.stamps.clear()
@@ -140,8 +189,10 @@ class _Columns:
             raise ValueError("a control batch has no records")
         codec = header.attributes & CODEC
         base, count = header.base_offset, header.records
-        if count < 0:
-            raise ValueError(f"a batch of {count} records")
+        if not 0 <= count <= MOST_RECORDS:
+            raise ValueError(f"a batch of {count} records (the most are {MOST_RECORDS})")
+        if base > FARTHEST:
+            raise ValueError(f"no log has an offset {base}")
         if count and base <= last:
             raise ValueError(f"offset {base} after {last}")
         section: bytes | memoryview = view
@@ -149,6 +200,7 @@ class _Columns:
         if codec != NONE:
             section, at = decompress(codec, view[at:]), 0
         section = memoryview(section) if len(section) > _COPIED * count else bytes(section)
+        self.cost += len(section) + _PER_RECORD * count
 
         before = len(self.offsets)
         delta = self._add_records(section, at, count, base, header.base_timestamp, start)
@@ -213,9 +265,10 @@ class _Columns:
 
     def _add_legacy(self, view: memoryview, start: int, last: int, now_ms: int) -> int:
         for offset, timestamp, key, value in legacy.read(view)[1]:
-            if offset <= last:
+            if offset <= last or offset > FARTHEST:
                 raise ValueError(f"offset {offset} after {last}")
             last = offset
+            self.cost += _PER_RECORD + len(key or b"") + len(value or b"")
             if offset >= start:
                 self.stamps.append(now_ms if timestamp == legacy.NO_TIMESTAMP else timestamp)
                 self.offsets.append(offset)
@@ -229,16 +282,18 @@ def _codec(view: memoryview) -> int:
     return view[22 if view[16] >= 2 else 17] & CODEC
 
 
-def _packed(columns: _Columns, codec: int, limits: _Limits) -> list[Rebuilt]:
+def _pack(columns: _Columns, codec: int, limits: _Limits, rebuilt: list[Rebuilt]) -> int | None:
+    """Adds new batches of the columns' records to `rebuilt`; the offset of the first record that is left, if any is."""
     if limits.skip:
         columns.drop(limits.skip)
-    rebuilt: list[Rebuilt] = []
     at, end = 0, len(columns.stamps)
     while at < end:
+        if len(rebuilt) >= limits.batches_at_once:
+            return columns.offsets[at]
         data, next_at = _joined(columns, at, min(end, at + limits.max_records), limits.max_bytes)
         rebuilt += _closed(columns, at, next_at, data, codec, limits)
         at = next_at
-    return rebuilt
+    return None
 
 
 def _joined(columns: _Columns, at: int, end: int, max_bytes: int) -> tuple[bytearray, int]:

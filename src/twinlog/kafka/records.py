@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from twinlog.kafka import legacy
-from twinlog.kafka.batch import CODEC, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, SMALLEST
+from twinlog.kafka.batch import CODEC, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, MOST_RECORDS, SMALLEST
 from twinlog.kafka.codecs import decompress
 
 # Variable-length numbers of one and two bytes, made once: index n is the unsigned number n.
@@ -35,7 +35,7 @@ def decode(batch: memoryview) -> list[Record]:
         return [Record(*message) for message in legacy.read(batch)[1]]
     header = opened(batch)
     section = Cursor(decompress(header.attributes & CODEC, batch[HEADER.size :]))
-    if not 0 <= header.records <= len(section.data):
+    if not 0 <= header.records <= min(len(section.data), MOST_RECORDS):
         raise ValueError(f"{header.records} records in {len(section.data)} bytes")
     records = [_record(section, header) for _ in range(header.records)]
     if section.at != len(section.data):

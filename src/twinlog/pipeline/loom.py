@@ -17,6 +17,15 @@ LARGE: Final = 64 * 1024  # from here on a batch travels as it is: the work per 
 _ROWS: Final = 4096
 _RECORDS: Final = 100_000
 _MAX_TIMESTAMP: Final = slice(35, 43)  # of a batch
+_MOST_EPOCHS: Final = 1000  # of a partition that are remembered
+
+
+def remember_epoch(partition: Partition, epoch: int, base: int) -> None:
+    """A batch of another leader begins at `base`. Of very many leaders only the newest are remembered."""
+    partition.last_epoch = epoch
+    partition.epochs.append((epoch, base))
+    if len(partition.epochs) > 2 * _MOST_EPOCHS:
+        del partition.epochs[:-_MOST_EPOCHS]
 
 
 class Loom:
@@ -115,6 +124,5 @@ class Loom:
         if not first == last == partition.last_epoch:  # epochs never go back in a log
             for epoch, base in table[:, (native.EPOCH, native.BASE)].tolist():
                 if epoch != partition.last_epoch:
-                    partition.last_epoch = epoch
-                    partition.epochs.append((epoch, base))
+                    remember_epoch(partition, epoch, base)
         partition.fetched = int(table[-1, native.LAST]) + 1

@@ -13,6 +13,12 @@ COMMANDS: Final = 0
 REPORTS: Final = 1
 PARTITIONS: Final = 2
 
+# What reports say in numbers of partitions, and in events
+_NUMBERS: Final = (
+    "partition_number", "position", "end", "start", "target", "until", "latency_ms", "latency_p50_ms", "latency_p99_ms",
+    "records", "bytes", "batches", "rebuilt", "lost", "foreign", "duplicates", "skipped", "recoveries", "time", "amount",
+)  # fmt: skip
+
 
 def journal_topic(source: str) -> str:
     return f"mm2-twinlog.{source}.internal"
@@ -33,7 +39,7 @@ class Command:
     @classmethod
     def decode(cls, value: bytes | None) -> "Command | None":
         match _loaded(value):
-            case {"verb": str(verb), "run": str(run), "epoch": int(epoch), "flow": str(flow)}:
+            case {"verb": str(verb), "run": str(run), "epoch": int(epoch), "flow": str(flow)} if _is_number(epoch):
                 return cls(verb, run, epoch, flow)
         return None
 
@@ -61,7 +67,9 @@ class Report:
             case {
                 "run": str(run), "epoch": int(epoch), "task": int(task), "attempt": int(attempt),
                 "time_ms": int(time_ms), "partitions": dict(partitions), "events": list(events), "final": bool(final),
-            }:  # fmt: skip
+            } if all(map(_is_number, (epoch, task, attempt, time_ms))) and all(
+                map(_makes_sense, (*partitions.values(), *events))
+            ):  # fmt: skip
                 return cls(run, epoch, task, attempt, time_ms, partitions, events, final)
         return None
 
@@ -69,5 +77,14 @@ class Report:
 def _loaded(value: bytes | None) -> Any:
     try:
         return json.loads(value or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
+
+
+def _makes_sense(content: object) -> bool:
+    """Whether those who add up what was reported can do so. Others may write to the topic, too."""
+    return isinstance(content, dict) and all(_is_number(content.get(name, 0)) for name in _NUMBERS)
+
+
+def _is_number(content: object) -> bool:
+    return isinstance(content, int | float) and -(1 << 63) <= content < 1 << 63

@@ -1,0 +1,200 @@
+"""Answers of a broker that is broken, or an attacker's: one kind of error, soon, and without much memory."""
+
+import struct
+import tracemalloc
+import uuid
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import CreateTopicsResponse, DescribeConfigsResponse
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+
+from twinlog.errors import ProtocolError
+from twinlog.kafka import answers, produce
+from twinlog.kafka.connection import throttle_time
+from twinlog.kafka.fetch import BY_ID, BY_NAME, Session, Want
+from twinlog.model import TopicPartition
+
+ID = uuid.UUID(int=7)
+HOW: dict[str, Any] = {"wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "isolation": 1, "rack": ""}
+_PART = struct.pack(">ihqqq", 0, 0, 20, 19, 3) + b"\1" + struct.pack(">i", -1) + b"\1" + b"\0"
+
+
+def _session(version: int, partitions: int = 1) -> Session:
+    session = Session(version)
+    wants = [Want(TopicPartition("t", each), ID, 0, -1, -1, 1 << 20) for each in range(partitions)]
+    session.request(1, "me", wants, [], **HOW)
+    return session
+
+
+def _fetched(topics: bytes, throttle: int = 0) -> memoryview:
+    return memoryview(struct.pack(">i", 1) + b"\0" + struct.pack(">ihi", throttle, 0, 5) + topics)
+
+
+def _uvarint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out, number = out + bytes((number & 127 | 128,)), number >> 7
+    return out + bytes((number,))
+
+
+class TestFetch:
+    NAMED = b"\2t"
+
+    def test_as_it_should_be(self) -> None:
+        answer = _session(BY_NAME).decode(_fetched(b"\2" + self.NAMED + b"\2" + _PART + b"\0\0"))
+        assert [part.place for part in answer.parts] == [("t", 0)]
+
+    @pytest.mark.parametrize(
+        "topics",
+        [
+            pytest.param(b"\3" + 2 * (b"\2t\2" + _PART + b"\0") + b"\0", id="more topics than partitions were asked"),
+            pytest.param(b"\2" + NAMED + b"\3" + 2 * _PART + b"\0\0", id="more partitions than were asked"),
+            pytest.param(_uvarint(1 << 40) + NAMED * 9, id="2^40 topics"),
+            pytest.param(b"\2" + NAMED + _uvarint(1 << 41) + _PART, id="2^41 partitions"),
+            pytest.param(b"\2\0\1\0\0", id="a topic without a name"),
+            pytest.param(b"\2\3\xff\xff\2" + _PART + b"\0\0", id="a name that is not UTF-8"),
+            pytest.param(b"\2" + b"\xff" * 100, id="a number that does not end"),
+            pytest.param(b"\2" + NAMED + b"\2" + _PART + b"\x7f" + b"\0" * 300, id="127 tagged fields"),
+            pytest.param(b"\2" + NAMED + b"\2" + _PART[:30] + _uvarint(1 << 30), id="2^30 aborted transactions"),
+        ],
+    )
+    def test_one_kind_of_error(self, topics: bytes) -> None:
+        with pytest.raises(ProtocolError, match="answer to Fetch that makes no sense"):
+            _session(BY_NAME).decode(_fetched(topics))
+
+    def test_an_id_that_is_cut_off(self) -> None:
+        for size in range(17):
+            with pytest.raises(ProtocolError):
+                _session(BY_ID).decode(_fetched(b"\2" + ID.bytes[:size]))
+
+    def test_millions_of_partitions_are_not_even_read(self) -> None:
+        frame = _fetched(b"\2" + self.NAMED + _uvarint(1_000_001) + 1_000_000 * _PART + b"\0\0")
+        session = _session(BY_NAME, 10)
+        tracemalloc.start()
+        with pytest.raises(ProtocolError, match="more partitions"):
+            session.decode(frame)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1 << 20
+
+    @pytest.mark.parametrize(("told", "obeyed"), [(-1, 0), (-(1 << 31), 0), (0, 0), (70, 70), ((1 << 31) - 1, 300_000)])
+    def test_silence_is_kept_for_minutes_not_for_weeks(self, told: int, obeyed: int) -> None:
+        assert throttle_time(told) == obeyed
+        assert _session(BY_NAME).decode(_fetched(b"\1\0", throttle=told)).throttle_ms == obeyed
+        frame = memoryview(struct.pack(">iii", 1, 0, told))
+        assert produce.decode(frame).throttle_ms == obeyed
+        assert produce.all_well(frame) == ([], obeyed)
+
+
+def _produced(*outcomes: bytes, topics: int = 1, name: bytes = b"\0\1t") -> memoryview:
+    head = struct.pack(">ii", 1, topics) + name + struct.pack(">i", len(outcomes))
+    return memoryview(head + b"".join(outcomes) + struct.pack(">i", 0))
+
+
+def _outcome(base: int = 5, error: int = 0, errors: int = 0, message: bytes = b"\xff\xff") -> bytes:
+    return struct.pack(">ihqqqi", 0, error, base, -1, 0, errors) + message
+
+
+class TestProduce:
+    def test_as_it_should_be(self) -> None:
+        assert produce.all_well(_produced(_outcome())) == ([(("t", 0), 5)], 0)
+
+    @pytest.mark.parametrize("name", [struct.pack(">h", size) for size in (-1, -2, -6, -8, -10, -(1 << 15))])
+    def test_a_name_that_leads_back_is_no_way_round_and_round(self, name: bytes) -> None:
+        for topics in (1, 3, (1 << 31) - 1):
+            frame = _produced(_outcome(), topics=topics, name=name)
+            assert produce.all_well(frame) is None
+            with pytest.raises(ProtocolError, match="without a name"):
+                produce.decode(frame)
+
+    @pytest.mark.parametrize("base", [(1 << 63) - 1, (1 << 63) - 100])
+    def test_an_offset_that_no_log_has(self, base: int) -> None:
+        """What comes after it has more than 64 bits, and so cannot be written down anywhere."""
+        assert produce.all_well(_produced(_outcome(base))) is None
+        with pytest.raises(ProtocolError, match="no log has an offset"):
+            produce.decode(_produced(_outcome(base)))
+
+    def test_what_a_broker_says_fits_into_one_line(self) -> None:
+        text = b"no\n\x1b[31mway\0" * 500
+        (outcome,) = produce.decode(_produced(_outcome(error=87, message=struct.pack(">h", len(text)) + text))).outcomes
+        assert outcome.message.startswith("no [31mway no")
+        assert outcome.message.isprintable()
+        assert len(outcome.message) < 250
+
+    def test_counts_that_are_lies(self) -> None:
+        for frame in (
+            _produced(_outcome(), topics=(1 << 31) - 1),
+            memoryview(struct.pack(">ii", 1, 1) + b"\0\1t" + struct.pack(">i", (1 << 31) - 1) + _outcome()),
+            _produced(_outcome(errors=(1 << 31) - 1, error=87)),
+        ):
+            with pytest.raises(ProtocolError):
+                produce.decode(frame)
+
+
+def _metadata(version: int, brokers: bytes) -> bytes:
+    return struct.pack(">i", 1) + (b"\0" if version >= 9 else b"") + struct.pack(">i", 0) + brokers
+
+
+class TestAnswers:
+    """What kafka-python reads."""
+
+    def test_as_it_should_be(self) -> None:
+        kind = MetadataResponse.MetadataResponseBroker
+        made = MetadataResponse(
+            version=12, throttle_time_ms=0, cluster_id="c", controller_id=1, topics=[],
+            brokers=[kind(node_id=1, host="h", port=9092, rack=None)],
+        )  # fmt: skip
+        made.with_header(correlation_id=3)
+        read = answers.decode(MetadataResponse, 12, bytes(made.encode(header=True)))
+        assert read == made
+        assert read.brokers[0].host == "h"
+
+    def test_a_number_without_end_is_not_read_to_its_end(self) -> None:
+        """64 MB of it would keep kafka-python's faster reader busy for weeks."""
+        with pytest.raises(ProtocolError, match="Metadata"):
+            answers.decode(MetadataResponse, 12, _metadata(12, b"\xff" * (8 << 20)))
+
+    def test_unknown_fields_in_each_of_very_many_brokers_are_no_work_for_hours(self) -> None:
+        """kafka-python's faster reader copies all that follows, for each of them."""
+        broker = struct.pack(">i", 1) + b"\2h" + struct.pack(">i", 9) + b"\0" + b"\1\x63\1x"
+        body = _metadata(12, _uvarint(50_001) + 50_000 * broker + b"\0" + struct.pack(">i", 0) + b"\1\0")
+        assert len(answers.decode(MetadataResponse, 12, body).brokers) == 50_000
+
+    @pytest.mark.parametrize(
+        ("kind", "version", "body"),
+        [
+            pytest.param(MetadataResponse, 12, _metadata(12, b"\0"), id="no list of brokers"),
+            pytest.param(MetadataResponse, 12, _metadata(12, b"\2\0\0\0\1\0\0\0\0\x09\0\0"), id="a host that is null"),
+            pytest.param(MetadataResponse, 4, _metadata(4, struct.pack(">i", -1)), id="no list, before version 9"),
+            pytest.param(ApiVersionsResponse, 0, struct.pack(">ihi", 1, 0, -1), id="no list of versions"),
+            pytest.param(ApiVersionsResponse, 0, struct.pack(">ihi", 1, 0, (1 << 31) - 1), id="2^31 versions"),
+            pytest.param(ListOffsetsResponse, 7, b"\0\0\0\1\0\0\0\0\0\2\0\2", id="a topic without a name"),
+            pytest.param(CreateTopicsResponse, 7, b"\0\0\0\1\0\0\0\0\0\0", id="no topics"),
+            pytest.param(DescribeConfigsResponse, 4, b"\0\0\0\1", id="nothing"),
+            pytest.param(FetchResponse, 12, b"\0\0\0\1\0\xff\xff", id="cut off"),
+            pytest.param(MetadataResponse, 12, b"\0", id="no header"),
+            pytest.param(MetadataResponse, 12, _metadata(12, b"\2\0\0\0\1\3\xff\xff\0\0\0\x09\0\0"), id="not UTF-8"),
+        ],
+    )
+    def test_one_kind_of_error(self, kind: Any, version: int, body: bytes) -> None:
+        with pytest.raises(ProtocolError, match="makes no sense"):
+            answers.decode(kind, version, body)
+
+    @pytest.mark.parametrize(
+        ("host", "port"),
+        [("", 9092), ("h", 0), ("h", -1), ("h", 65536), ("a\0b", 1), ("a\nb", 1), ("x" * 64, 1), ("a..b", 1), ("é" * 99, 1)],
+    )  # fmt: skip
+    def test_no_broker_can_be_there(self, host: str, port: int) -> None:
+        assert not answers.is_address(host, port)
+
+    @pytest.mark.parametrize(
+        "host", ["h", "10.0.0.1", "::1", "fe80::1%eth0", "b-1.kafka.example.com.", "größe.example"]
+    )
+    def test_a_broker_may_be_there(self, host: str) -> None:
+        assert answers.is_address(host, 9092)
+
+    def test_an_answer_about_nothing(self) -> None:
+        with pytest.raises(ProtocolError, match="nothing of what was asked"):
+            answers.first([])
