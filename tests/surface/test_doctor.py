@@ -29,6 +29,7 @@ ONE = {
     "replication.factor": "1",
     "offset-syncs.topic.replication.factor": "1",
     "heartbeats.topic.replication.factor": "1",
+    "heartbeats.replication.enabled": "false",  # others may have left some on clusters that are shared
     "checkpoints.topic.replication.factor": "1",
 } | {f"{alias}.{topic}.storage.replication.factor": "1" for alias in "ab" for topic in ("config", "offset", "status")}
 NOWHERE = "no-such-broker.invalid"
@@ -148,7 +149,7 @@ def test_one_cluster_under_two_names(us: Cluster, topic: str, doctor: Any) -> No
 
 def test_more_replicas_than_brokers(us: Cluster, eu: Cluster, topic: str, doctor: Any) -> None:
     us.create_topic(topic)
-    usual = dict.fromkeys(("replication.factor", "heartbeats.topic.replication.factor"), "")
+    usual = dict.fromkeys(("replication.factor", "checkpoints.topic.replication.factor"), "")
     found = doctor(us.client_properties(), eu.client_properties(), topics=topic, **usual)
     assert found.code == 1
     wrong = {each["where"]: each for each in found.of("error")}
@@ -156,7 +157,7 @@ def test_more_replicas_than_brokers(us: Cluster, eu: Cluster, topic: str, doctor
         wrong[f"a.{topic}"]["found"] == "replication.factor is 2 (the default), but b has 1 broker: cannot be created"
     )
     assert wrong[f"a.{topic}"]["advice"] == "set replication.factor to 1, or add brokers"
-    assert "heartbeats.topic.replication.factor is 3" in wrong["heartbeats"]["found"]
+    assert "checkpoints.topic.replication.factor is 3" in wrong["a.checkpoints.internal"]["found"]
 
 
 def test_a_topic_that_is_not_there_and_one_that_goes_round(us: Cluster, eu: Cluster, topic: str, doctor: Any) -> None:
