@@ -11,7 +11,7 @@ TWO_AT_ONCE := -n 2 --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean setup
+.PHONY: help demo test check bench fuzz clean setup
 
 help:  ## show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -34,6 +34,10 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
 	@$(BIN)/python -m twinlog.pipeline.archive
 	@$(BIN)/python -m twinlog.lab.bench
+
+fuzz: setup  ## look for inputs that break the parsers, guided by coverage
+	@$(BIN)/python -W ignore tests/fuzz/run.py --keep build/fuzz
+	@$(BIN)/python -W ignore tests/fuzz/run.py --keep build/fuzz --replay
 
 clean:  ## remove what the other targets made here (downloads stay in the user's cache folder)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

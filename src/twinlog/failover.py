@@ -240,7 +240,7 @@ class MirrorClient:
             if answer.error_code:
                 raise RefusedError(f"cluster {self.alias}: {place}: {codes.name(answer.error_code)}", answer.error_code)
             yield from records_from(answer.records, at)
-            at = batch_end(answer.records) or end
+            at = batch_end(answer.records, at) or end
 
 
 # As Java's RemoteClusterUtils: a client for one question

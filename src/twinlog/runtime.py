@@ -400,6 +400,6 @@ class _Listener:
         for record in records_from(answer.records, self._next):
             if (report := Report.decode(record.value)) is not None:
                 self._heard.put(report)
-        end = batch_end(answer.records)
+        end = batch_end(answer.records, self._next)
         self._next = end or self._next
         return end is not None

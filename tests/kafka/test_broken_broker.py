@@ -14,6 +14,7 @@ from crc32c import crc32c
 from kafka.protocol.admin import CreateTopicsResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from tests.kafka.broken import CREATE, FETCH, METADATA, OFFSETS, PRODUCE, VERSIONS, Broker, Say
 
 from twinlog.config import load
 from twinlog.errors import KafkaError, ProtocolError, UnreachableError
@@ -26,75 +27,6 @@ from twinlog.lab.batches import Record
 from twinlog.model import TopicPartition
 
 PLACE = TopicPartition("t", 0)
-PRODUCE, FETCH, OFFSETS, METADATA, VERSIONS, CREATE = 0, 1, 2, 3, 18, 19
-Say = Callable[[int], Any]  # an answer for a version: kafka-python's, or bytes behind the correlation id
-
-
-class Broker:
-    """Answers as it is told, to whoever comes."""
-
-    def __init__(self, says: dict[int, Say]) -> None:
-        self.says = {VERSIONS: _versions, METADATA: self.metadata(), **says}
-        self.asked: list[int] = []
-        self.guests: list[socket.socket] = []
-        self.correlation: int | None = None  # the one to answer with, if it is not the right one
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._door.getsockname()[1])
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def metadata(self, **lies: Any) -> Say:
-        kind, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
-
-        def say(version: int) -> Any:
-            part = topic.MetadataResponsePartition(
-                error_code=0, partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1],
-                offline_replicas=[],
-            )  # fmt: skip
-            usual = {
-                "brokers": [kind(node_id=1, host="127.0.0.1", port=self.port, rack=None)],
-                "topics": [topic(error_code=0, name="t", topic_id=None, is_internal=False, partitions=[part])],
-            }
-            return MetadataResponse(
-                version=version, throttle_time_ms=0, cluster_id="c", controller_id=1, **{**usual, **lies}
-            )
-
-        return say
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._door.shutdown(socket.SHUT_RDWR)
-        for each in (self._door, *self.guests):
-            each.close()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                guest, _ = self._door.accept()
-                self.guests.append(guest)
-                threading.Thread(target=self._answer, args=(guest,), daemon=True).start()
-
-    def _answer(self, guest: socket.socket) -> None:
-        stream = guest.makefile("rb")
-        with suppress(OSError, struct.error, ValueError):
-            while True:
-                (size,) = struct.unpack(">i", stream.read(4))
-                api, version, correlation = struct.unpack_from(">hhi", stream.read(size))
-                self.asked.append(api)
-                said = self.says[api](version)
-                number = correlation if self.correlation is None or api == VERSIONS else self.correlation
-                if isinstance(said, bytes):
-                    body = struct.pack(">i", number) + said
-                else:
-                    said.with_header(correlation_id=number)
-                    body = bytes(said.encode(header=True))
-                guest.sendall(struct.pack(">i", len(body)) + body)
-
-
-def _versions(version: int) -> Any:
-    kind = ApiVersionsResponse.ApiVersion
-    known = {PRODUCE: 8, FETCH: 12, OFFSETS: 7, METADATA: 12, VERSIONS: 0, CREATE: 7}
-    keys = [kind(api_key=key, min_version=0, max_version=most) for key, most in known.items()]
-    return ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
 
 
 @pytest.fixture
@@ -322,10 +254,10 @@ class TestReading:
     def test_less_than_a_header(self, length: int) -> None:
         odd = bytearray(_log(5))
         struct.pack_into(">i", odd, 8, length)
-        assert [record.offset for record in records_from(_log(0) + odd, 0)] == [*range(5)]
-        assert batch_end(_log(0) + odd) == 5
+        assert [record.offset for record in records_from(_log(0) + bytes(odd), 0)] == [*range(5)]
+        assert batch_end(_log(0) + bytes(odd)) == 5
         for size in range(len(odd)):
-            assert not list(records_from(odd[:size], 0))
+            assert not list(records_from(bytes(odd[:size]), 0))
             assert batch_end(bytes(odd[:size])) is None
 
     def test_the_end_is_never_behind(self) -> None:

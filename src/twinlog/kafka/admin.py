@@ -16,6 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import RefusedError
 from twinlog.kafka import codes
+from twinlog.kafka.answers import first
 from twinlog.kafka.client import NO_ID, creatable
 from twinlog.kafka.groups import GroupListing, Groups
 from twinlog.topology.acls import AclBinding
@@ -104,7 +105,7 @@ class Admin(Groups):
         topic = creatable(name, partitions, replication_factor, configs)
         timeout_ms = int(self._client.timeout * 1000)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=True)
-        result = self._client.ask(request, self._client.controller()).topics[0]
+        result = first(self._client.ask(request, self._client.controller()).topics)
         if not result.error_code:
             return None
         return self._refusal(f"topic {name}", result.error_code, getattr(result, "error_message", None))

@@ -206,7 +206,7 @@ class Groups:
             self._versions[node] = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         low, high = self._versions[node].get(kind.API_KEY, (0, -1))
         version = min(high, kind.max_version, most)
-        if version < low:
+        if version < max(low, 0):
             raise RefusedError(
                 f"cluster {self._client.alias}: the broker does not know {kind.__name__} as we do",
                 codes.UNSUPPORTED_VERSION,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twinlog.errors import TwinlogError
 from twinlog.kafka import codes
 from twinlog.kafka.client import LATEST, Client
-from twinlog.kafka.reading import records_from
+from twinlog.kafka.reading import batch_end, records_from
 from twinlog.model import TopicPartition
 from twinlog.tracking.journal import COMMANDS, Command
 
@@ -34,8 +34,11 @@ class Ear:
                 elif answer.error_code:
                     time.sleep(0.5)
                 else:
-                    for record in records_from(answer.records, self._offset):
-                        self._offset = record.offset + 1
+                    start = self._offset
+                    self._offset = batch_end(answer.records, start) or start
+                    if answer.records and self._offset == start:
+                        time.sleep(0.5)
+                    for record in records_from(answer.records, start):
                         if (command := Command.decode(record.value)) is not None and not self._closing:
                             self._hear(command)
             except (TwinlogError, OSError):

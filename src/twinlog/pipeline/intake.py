@@ -16,6 +16,9 @@ from twinlog.pipeline.loom import Loom
 from twinlog.pipeline.partition import Partition, Piece, State
 
 FETCH: Final = 1
+_AT_ONCE: Final = 10  # answers in a row that bring nothing and do not wait for it: a broker that works sends none
+_LONGEST_PAUSE: Final = 0.25
+_CUT_OFF: Final = 5  # answers in a row that hold nothing but parts of batches: a broker gives the first one whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class SourceLink(Link):
     dirty: dict[TopicPartition, None] = field(default_factory=dict)  # whose wish changed since the broker was told
     forget: dict[TopicPartition, None] = field(default_factory=dict)
     full: dict[TopicPartition, None] = field(default_factory=dict)  # that must wait until the target has taken some
+    cut_off: dict[TopicPartition, int] = field(default_factory=dict)  # how often there was only a part of a batch
+    asked_at: float = 0.0
+    wait: float = 0.0  # seconds for which the broker was asked to wait
+    hasty: int = 0  # answers in a row that brought nothing, at once
 
 
 class Intake(Links[SourceLink]):
@@ -130,13 +137,15 @@ class Intake(Links[SourceLink]):
             )
         if len(link.full) == len(link.partitions):
             return  # nothing is wanted now; what was forgotten is said with the next wish
+        # With partitions that wait for room, a long poll would keep them waiting.
+        wait_ms = min(self._sizes.wait_ms, 5) if link.full else self._sizes.wait_ms
+        link.asked_at, link.wait = now, wait_ms / 1000
         request = link.session.request(
             link.connection.next_correlation(),
             self.client_id,
             wants,
             link.forget,
-            # With partitions that wait for room, a long poll would keep them waiting.
-            wait_ms=min(self._sizes.wait_ms, 5) if link.full else self._sizes.wait_ms,
+            wait_ms=wait_ms,
             min_bytes=self._sizes.min_bytes,
             max_bytes=self._sizes.max_bytes,
             isolation=int(self._rules.read_committed),
@@ -167,10 +176,12 @@ class Intake(Links[SourceLink]):
                 raise KafkaError(f"cluster {self.alias}: fetch: {codes.name(answer.error)}")
             else:
                 link.session.answered(answer)
+                brought = False
                 for part in answer.parts:
                     partition = link.partitions.get(part.place)
-                    if partition is not None:
-                        self._part(link, partition, part, buffer)
+                    if partition is not None and self._part(link, partition, part, buffer):
+                        brought = True
+                self._pause(link, brought=brought)
             if answer.throttle_ms:
                 self.throttled_ms += answer.throttle_ms
                 link.quiet_until = time.monotonic() + answer.throttle_ms / 1000
@@ -178,13 +189,27 @@ class Intake(Links[SourceLink]):
             buffer.release()
         self.pump(link)
 
-    def _part(self, link: SourceLink, partition: Partition, part: Part, buffer: Buffer) -> None:
+    def _pause(self, link: SourceLink, *, brought: bool) -> None:
+        """A broker that answers nothing, at once, again and again would keep both sides busy with nothing else."""
+        now = time.monotonic()
+        if brought:
+            link.cut_off.clear()  # it was the others that left them no room
+        for place in [place for place, times in link.cut_off.items() if times >= _CUT_OFF]:
+            del link.cut_off[place]
+            if (partition := link.partitions.get(place)) is not None:
+                self._handler.damaged(partition, f"the batch at offset {partition.fetched} never comes whole")
+        link.hasty = 0 if brought or now - link.asked_at > link.wait / 2 else link.hasty + 1
+        if link.hasty > _AT_ONCE:
+            link.quiet_until = now + min(0.001 * 2 ** (link.hasty - _AT_ONCE), _LONGEST_PAUSE)
+
+    def _part(self, link: SourceLink, partition: Partition, part: Part, buffer: Buffer) -> bool:
+        """Whether the partition got further."""
         if partition.asked != partition.fetched or partition.state is not State.RUNNING:
             link.dirty[part.place] = None  # an answer to an earlier wish
-            return
+            return False
         if part.error or part.diverging is not None:
             self._handler.source_error(partition, part.error, part)
-            return
+            return False
         if partition.error and partition.blame != "target":
             partition.error = partition.blame = ""
             partition.changed = True
@@ -192,20 +217,25 @@ class Intake(Links[SourceLink]):
             partition.high_watermark = part.high_watermark
             partition.changed = True
         partition.log_start = part.log_start
-        if part.replica >= 0 and part.replica != partition.replica:
+        if part.replica >= 0 and part.replica != partition.replica and part.replica in self.brokers:
             self.remove(partition)
             partition.replica = part.replica
             self.add(partition)
-            return
+            return False
         if not part.records:
-            return
+            return False
+        before = partition.fetched
         try:
             pieces = cut(partition, part, buffer, self._rules, self._loom)
         except RelayError as error:
             self._handler.damaged(partition, str(error))
-            return
+            return False
         link.dirty[part.place] = None
+        if partition.fetched == before:
+            link.cut_off[part.place] = link.cut_off.get(part.place, 0) + 1
+            return False
         self._handler.fetched(partition, pieces)
+        return True
 
     def lost(self, link: SourceLink, tokens: list[Any], reason: str) -> None:  # noqa: ARG002
         """The partitions stay: metadata will tell whether they have another leader. Their positions are safe."""

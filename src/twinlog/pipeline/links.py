@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from twinlog.config.flows import Client as ClientConfig
 from twinlog.errors import TwinlogError
 from twinlog.kafka.channel import Channel, connect
-from twinlog.kafka.connection import Buffer, Connection, Pool
+from twinlog.kafka.connection import LARGEST_FRAME, Buffer, Connection, Pool
 from twinlog.pipeline.errands import Errands
 
 _FIRST_PAUSE: Final = 0.05
@@ -38,6 +38,7 @@ class Links(ABC, Generic[L]):
     """Connections by broker. Subclasses say what is sent and what an answer means."""
 
     link_class: ClassVar[type[Any]]
+    largest_answer: ClassVar[int] = LARGEST_FRAME
 
     def __init__(
         self,
@@ -89,13 +90,19 @@ class Links(ABC, Generic[L]):
         if self.stopping:
             channel.close()
             return
-        link.failures = 0
         self._use(link, channel)
-        self.opened(link, channel.versions)
+        try:
+            self.opened(link, channel.versions)
+        except TwinlogError as refusal:  # one broker that cannot be used is no reason to leave the others
+            self.drop(link, str(refusal))
+            link.failures += 1
+            link.retry_at = time.monotonic() + _LONGEST_PAUSE
+        else:
+            link.failures = 0
 
     def _use(self, link: L, channel: Channel) -> None:
         channel.sock.settimeout(0)
-        link.connection = Connection(channel.sock, self.pool)
+        link.connection = Connection(channel.sock, self.pool, self.largest_answer)
         link.renew_at = channel.renew_at
         link.heard_at = time.monotonic()
         self._selector.register(channel.sock, selectors.EVENT_READ, (self, link))

@@ -38,6 +38,7 @@ class TargetLink(Link):
 
 class Outlet(Links[TargetLink]):
     link_class = TargetLink
+    largest_answer = produce.LARGEST_ANSWER
 
     def __init__(self, handler: Handler, *, timeout_ms: int, **links: Any) -> None:
         super().__init__(**links)

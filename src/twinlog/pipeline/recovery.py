@@ -17,6 +17,7 @@ from kafka.protocol.admin import DescribeProducersRequest
 from twinlog.errors import ProtocolError, RefusedError, RelayError, UnreachableError
 from twinlog.kafka import batch as b
 from twinlog.kafka import codes
+from twinlog.kafka.answers import first
 from twinlog.kafka.client import EARLIEST, LATEST, Client, Metadata
 from twinlog.model import Anchor, TopicPartition
 from twinlog.pipeline.lanes import Rules
@@ -34,6 +35,10 @@ class Producer:
     id: int
     epoch: int
     sequence: int
+
+    def __post_init__(self) -> None:
+        if self.id < -1 or not -1 <= self.epoch < 1 << 15 or not -1 <= self.sequence < 1 << 31:
+            raise ValueError(f"a batch of producer {self.id}, epoch {self.epoch}, before number {self.sequence}")
 
 
 _NOBODY: Final = Producer(-1, -1, -1)
@@ -126,6 +131,8 @@ class Recovery:
             except (RelayError, ValueError) as error:
                 _fail(finding, str(error), final=True)
                 finding.stale = not finding.question.fresh
+            except Exception as error:  # noqa: BLE001  # what an answer for one partition does must not keep the others
+                _fail(finding, f"{place}: {type(error).__name__}: {error}")
         return findings, upstream, downstream
 
     def _leaders(self, question: Question, upstream: Metadata, downstream: Metadata) -> Finding:
@@ -293,7 +300,7 @@ class Recovery:
         kind = DescribeProducersRequest
         request = kind(topics=[kind.TopicRequest(name=remote.topic, partition_indexes=[remote.partition])])
         answer = self._target.ask(request, self._target.leader(remote))
-        part = answer.topics[0].partitions[0]
+        part = first(first(answer.topics).partitions)
         if part.error_code:
             raise RefusedError(f"{self._target.alias}: {remote}: {codes.name(part.error_code)}", part.error_code)
         states = {state.producer_id: state for state in part.active_producers}

@@ -179,6 +179,10 @@ class Relay:
             partition.failures += 1
             partition.blame = "source"
             self.recover(partition, f"{self.job.flow.source}: {partition.place}: {codes.name(code)}")
+        elif code not in codes.MOVED:
+            partition.failures += 1
+            partition.blame = "source"
+            self.recover(partition, f"{self.job.flow.source}: {partition.place}: {codes.name(code)} ({code})")
         else:
             # Out of the session until metadata says where it is: the broker would repeat its answer at once, for ever.
             self.intake.remove(partition)
@@ -194,7 +198,9 @@ class Relay:
 
     def source_lost(self, node: int, partitions: Iterable[Partition], reason: str) -> None:
         for partition in partitions:
-            partition.replica = -1
+            if partition.replica >= 0:  # a follower, which may be gone for good: the leader will name another
+                self.intake.remove(partition)
+                partition.replica = -1
             if partition.error != reason:
                 partition.error, partition.changed = reason, True
         self._leaders.ask(time.monotonic() + 0.05)
@@ -210,6 +216,7 @@ class Relay:
         if base != partition.expected:
             if base < partition.expected:
                 # Taken for a repetition of something older, so it may not be there: look.
+                partition.failures += 1
                 self.recover(partition, f"{partition.remote}: acknowledged at {base}, expected {partition.expected}")
                 return
             self._tell_foreign(partition, base - partition.expected)

@@ -6,6 +6,7 @@ no mirror copies it.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,11 +14,12 @@ COMMANDS: Final = 0
 REPORTS: Final = 1
 PARTITIONS: Final = 2
 
-# What reports say in numbers of partitions, and in events
-_NUMBERS: Final = (
-    "partition_number", "position", "end", "start", "target", "until", "latency_ms", "latency_p50_ms", "latency_p99_ms",
-    "records", "bytes", "batches", "rebuilt", "lost", "foreign", "duplicates", "skipped", "recoveries", "time", "amount",
+# What is said in numbers: of a partition, and in an event
+_OF_PARTITIONS: Final = (
+    "partition", "position", "end", "start", "target", "until", "latency_ms", "latency_p50_ms", "latency_p99_ms",
+    "records", "bytes", "batches", "rebuilt", "lost", "foreign", "duplicates", "skipped", "recoveries",
 )  # fmt: skip
+_OF_EVENTS: Final = ("time", "amount")
 
 
 def journal_topic(source: str) -> str:
@@ -67,10 +69,11 @@ class Report:
             case {
                 "run": str(run), "epoch": int(epoch), "task": int(task), "attempt": int(attempt),
                 "time_ms": int(time_ms), "partitions": dict(partitions), "events": list(events), "final": bool(final),
-            } if all(map(_is_number, (epoch, task, attempt, time_ms))) and all(
-                map(_makes_sense, (*partitions.values(), *events))
-            ):  # fmt: skip
-                return cls(run, epoch, task, attempt, time_ms, partitions, events, final)
+            }:  # fmt: skip
+                known = all(map(_is_number, (epoch, task, attempt, time_ms)))
+                known = known and all(_has(one, _OF_PARTITIONS) for one in partitions.values())
+                known = known and all(_has(one, _OF_EVENTS) for one in events)
+                return None if not known else cls(run, epoch, task, attempt, time_ms, partitions, events, final)
         return None
 
 
@@ -81,9 +84,9 @@ def _loaded(value: bytes | None) -> Any:
         return None
 
 
-def _makes_sense(content: object) -> bool:
-    """Whether those who add up what was reported can do so. Others may write to the topic, too."""
-    return isinstance(content, dict) and all(_is_number(content.get(name, 0)) for name in _NUMBERS)
+def _has(content: object, numbers: Iterable[str]) -> bool:
+    """Numbers, where those who add them up expect some: others may write to the topic, too."""
+    return isinstance(content, dict) and all(_is_number(content.get(name, 0)) for name in numbers)
 
 
 def _is_number(content: object) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
 from twinlog.config.flows import FlowConfig
+from twinlog.kafka.batch import FARTHEST
 from twinlog.model import Flow
 from twinlog.tracking.murmur2 import partition_for
 
@@ -21,6 +22,7 @@ __all__ = [
 
 TWINLOG = "twinlog"
 _MOST_PRODUCERS = 64
+_INT16, _INT32 = (1 << 15) - 1, (1 << 31) - 1
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
 _SHORT = {'"': r"\"", "\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -45,11 +47,14 @@ class Cursor:
     @classmethod
     def decode(cls, content: bytes) -> Self | None:
         found = _object(_loaded(content))
-        numbers = [found.get(name, -1) for name in ("producer_id", "producer_epoch", "sequence")]
+        producer, its_epoch, sequence = (found.get(name, -1) for name in ("producer_id", "producer_epoch", "sequence"))
         match found:
             case {"source": source, "target": target, "topic_id": str(topic_id), "leader_epoch": epoch}:
-                known = all(map(_is_whole, (source, target, epoch, *numbers)))
-                return cls(source, target, topic_id, epoch, *numbers) if known else None
+                known = all(map(_is_whole, (source, target, producer)))
+                known = (
+                    known and _is_whole(its_epoch, _INT16) and all(_is_whole(one, _INT32) for one in (epoch, sequence))
+                )
+                return cls(source, target, topic_id, epoch, producer, its_epoch, sequence) if known else None
         return None
 
 
@@ -137,14 +142,14 @@ def parse(key_bytes: bytes | None, value_bytes: bytes | None) -> Entry | None:
     match name, list(members), list(members.values()):
         case "twinlog", ["cluster", "partition", "topic", "target"], [str(source), partition, str(topic), str(target)]:
             cursor = None if value_bytes is None else Cursor.decode(value_bytes)
-            known = _is_whole(partition) and (gone or cursor)
+            known = _is_whole(partition, _INT32) and (gone or cursor)
             return CursorEntry(Flow(source, target), topic, partition, cursor) if known else None
         case "twinlog", ["cluster", "target"], [str(source), str(target)]:
             producers = None if value_bytes is None else Producers.decode(value_bytes)
             return ProducersEntry(Flow(source, target), producers) if gone or producers else None
         case _, ["cluster", "partition", "topic"], [str(cluster), partition, str(topic)]:
             offset = _object(_loaded(value_bytes)).get("offset")
-            known = _is_whole(partition) and (gone or _is_whole(offset))
+            known = _is_whole(partition, _INT32) and (gone or _is_whole(offset))
             return SourceOffset(name, cluster, topic, partition, offset) if known else None
         case _:
             return None
@@ -209,5 +214,6 @@ def _object(content: Any) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _is_whole(content: object) -> bool:
-    return isinstance(content, int) and not isinstance(content, bool)
+def _is_whole(content: object, most: int = FARTHEST) -> bool:
+    """A number that has room in Kafka's protocol, also when more is added to it. -1 is one that is not known."""
+    return isinstance(content, int) and not isinstance(content, bool) and -1 <= content <= most

@@ -58,3 +58,5 @@ def attempt(chore: Chore, warn: Warn) -> None:
         chore.do()
     except (TwinlogError, OSError) as error:
         warn(chore.name, f"{chore.name}: {error}")
+    except Exception as error:  # noqa: BLE001  # an answer that nobody thought of must not end the thread
+        warn(chore.name, f"{chore.name}: {type(error).__name__}: {error}")

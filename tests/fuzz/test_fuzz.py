@@ -1,0 +1,50 @@
+"""A short round of fuzzing, the same each time: no crash, no hang, no memory without end. `make fuzz` goes on longer."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).with_name("run.py")
+NAMES = re.findall(r"^@_target\(.*\n(?:def (\w+))", RUN.with_name("targets.py").read_text(), re.MULTILINE)
+_RUNS = 1500
+_SECONDS = 240  # for all of it, on a machine that is busy; it takes about 30
+
+
+def _run(*options: str, folder: Path) -> tuple[int, str]:
+    command = [sys.executable, "-W", "ignore", str(RUN), "--keep", str(folder), *options]
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS, check=False
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+@pytest.fixture(scope="module")
+def round_of_fuzzing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _run("--runs", str(_RUNS), folder=tmp_path_factory.mktemp("fuzz"))[1]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None,
+    reason="atheris, the fuzzer, is not installed: it comes for Python 3.11 to 3.13 on Linux (x86-64) only",
+)
+@pytest.mark.xdist_group("fuzz")
+@pytest.mark.parametrize("name", NAMES)
+def test_no_crash_no_hang(round_of_fuzzing: str, name: str) -> None:
+    assert re.search(rf"^{name}: fine", round_of_fuzzing, re.MULTILINE), round_of_fuzzing[-10_000:]
+
+
+@pytest.mark.xdist_group("fuzz")
+def test_the_compiled_loops_stay_within_bounds(tmp_path: Path) -> None:
+    """What fuzzing has found, through the code that Numba compiles, while it looks at every index."""
+    status, told = _run("--replay", "lanes", "codec_lanes", "small_topics", folder=tmp_path)
+    assert status == 0, told[-10_000:]
+    assert re.search(r"^lanes: \d\d+ inputs", told, re.MULTILINE)
+
+
+def test_every_target_is_fuzzed() -> None:
+    assert len(NAMES) >= 16
+    assert {file.stem for file in RUN.with_name("corpus").glob("*.txt")} == set(NAMES)
