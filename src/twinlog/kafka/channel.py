@@ -31,6 +31,7 @@ from twinlog.security.words import one_line
 _SIZE: Final = struct.Struct(">i")
 _ALERT: Final = 0x1503  # how a TLS alert begins: what a TLS listener answers to plain text
 _RENEWED: Final = (0.75, 0.85)  # of a session's life: what is left is time for a long poll to end
+_BRIEFEST: Final = 1.0  # seconds: a broker whose sessions are shorter must end them itself
 HELLO: Final = 5.0  # seconds for a connection, and for its first answer: longer than any network that is alive
 
 
@@ -99,7 +100,8 @@ def _log_in(channel: "Channel", config: ClientConfig, host: str, timeout: float)
         lifetime = getattr(said, "session_lifetime_ms", 0)
         token = exchange.next(bytes(said.auth_bytes))
     if lifetime > 0:
-        channel.renew_at = time.monotonic() + lifetime / 1000 * random.uniform(*_RENEWED)  # noqa: S311  (not a secret)
+        left = lifetime / 1000 * random.uniform(*_RENEWED)  # noqa: S311  (not a secret)
+        channel.renew_at = time.monotonic() + max(left, _BRIEFEST)
 
 
 class Channel:
