@@ -29,7 +29,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark"
+	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark and not fuzz"
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
 	@$(BIN)/python -m twinlog.pipeline.archive

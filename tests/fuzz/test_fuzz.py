@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fuzz
+
 RUN = Path(__file__).with_name("run.py")
 NAMES = re.findall(r"^@_target\(.*\n(?:def (\w+))", RUN.with_name("targets.py").read_text(), re.MULTILINE)
 _RUNS = 1500
