@@ -109,9 +109,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket, client_id: str, timeout: float = HELLO) -> None:
         self.sock = sock
-        self.renew_at = (
-            math.inf
-        )  # when to connect anew, before the broker ends the session (`connections.max.reauth.ms`)
+        self.renew_at = math.inf  # when to connect anew, before the broker ends the session
         self._client_id = client_id
         self._correlation = itertools.count(1)
         self.answers = 0

@@ -3,23 +3,22 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslHandshakeRequest
 
-from twinlog.errors import RefusedError, UnreachableError
+from twinlog.errors import RefusedError
 from twinlog.kafka import codes
 from twinlog.kafka.channel import Channel
 from twinlog.kafka.client import NO_ID, Client
+from twinlog.model import TopicPartition
 
 _BROKER: Final = 4  # as a resource of configs
 _METADATA_LOG: Final = "__cluster_metadata"
 _COMMITS: Final = "__consumer_offsets"
-_MAX_TIMESTAMP: Final = -3
 TELLS_NEWEST: Final = 7  # the version of ListOffsets that does
 _BATCH: Final = 500  # topics in one request
 
@@ -129,29 +128,10 @@ def newest_commit(client: Client) -> ClockReading | None:
 
     None: there is none, or it may not be seen. Asks for what Kafka 3.0 and later know (TELLS_NEWEST).
     """
-    metadata = client.metadata([_COMMITS])
-    info = metadata.topics.get(_COMMITS)
+    info = client.metadata([_COMMITS]).topics.get(_COMMITS)
     if info is None or info.error:
         return None
-    led: dict[int, list[int]] = {}
-    for index, (leader, _) in info.leaders.items():
-        led.setdefault(leader, []).append(index)
-    newest = -1
-    for leader, partitions in led.items():
-        try:
-            answer = client.ask(_newest(partitions), leader)
-        except UnreachableError:  # its leader is away
-            continue
-        stamps = [part.timestamp for topic in answer.topics for part in topic.partitions if not part.error_code]
-        newest = max([newest, *stamps])
+    newest = max(
+        client.newest_timestamps(TopicPartition(_COMMITS, index) for index in info.leaders).values(), default=-1
+    )
     return ClockReading(newest / 1000 - time.time(), 0.0, exact=False) if newest > 0 else None
-
-
-def _newest(partitions: Iterable[int]) -> Any:
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    parts = [
-        kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=_MAX_TIMESTAMP)
-        for index in partitions
-    ]
-    topic = kind(name=_COMMITS, partitions=parts)
-    return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])

@@ -25,6 +25,7 @@ from twinlog.security.words import one_line
 _SIZE: Final = struct.Struct(">i")
 LATEST: Final = -1
 EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
 READ_COMMITTED: Final = 1
 _UNKNOWN: Final = -1  # Kafka's code for an error that has none
 _MOST_TRIED: Final = 10  # brokers besides those in bootstrap.servers: an answer may name thousands that are not there
@@ -174,6 +175,13 @@ class Client:
         return self._by_leader(
             places, lambda topics: _offsets_request(topics, timestamp, isolation), lambda part: part.offset
         )
+
+    def newest_timestamps(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Of the places that answer; -1 where there is no record. Kafka 3.0 and later know it."""
+        found, _ = self._by_leader(
+            places, lambda topics: _offsets_request(topics, _MAX_TIMESTAMP, 0), lambda part: part.timestamp
+        )
+        return found
 
     def _by_leader(
         self, places: Iterable[TopicPartition], request: Any, value: Any

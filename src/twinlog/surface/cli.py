@@ -208,7 +208,7 @@ def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json
 )
 def doctor(
     paths: tuple[str, ...], flow: str | None, clusters: tuple[str, ...], as_json: bool, secrets: Path | None
-) -> None:
+) -> int:
     """Try each cluster from this machine, and say what is wrong, or would be, and what to do. Changes nothing.
 
     Names, connections, TLS, logins, versions, advertised listeners, clocks, permissions, and limits of the source
@@ -221,7 +221,7 @@ def doctor(
     read = load(paths, secrets)
     found = view.doctor(read, read.flows if flow is None else _only(read, flow).flows, clusters)
     _print(view.as_json(found) if as_json else view.as_text(found))
-    sys.exit(view.exit_code(found))
+    return view.exit_code(found)
 
 
 def _only(config: Config, wanted: str) -> Config:
@@ -246,7 +246,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # half a character in a value must not end the report
     try:
-        cli(standalone_mode=False)
+        if code := cli(standalone_mode=False):  # what the command returns, or the code of an Exit
+            sys.exit(code)
     except InvalidConfigError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
@@ -262,8 +263,6 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except (OSError, UnicodeDecodeError) as error:
