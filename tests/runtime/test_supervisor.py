@@ -7,7 +7,9 @@ import pytest
 from twinlog.config import load
 from twinlog.errors import RelayError
 from twinlog.pipeline.query import cause
-from twinlog.runtime import FlowRun, Runtime, chosen
+from twinlog.runtime.choice import chosen
+from twinlog.runtime.flow_run import FlowRun
+from twinlog.runtime.supervisor import Runtime
 from twinlog.surface.run import Extent, Troubles
 from twinlog.tracking.journal import Report
 

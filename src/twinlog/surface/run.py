@@ -8,7 +8,9 @@ from pathlib import Path
 
 from twinlog.config import load
 from twinlog.errors import RelayError
-from twinlog.runtime import FlowRun, Runtime, beating, chosen
+from twinlog.runtime.choice import beating, chosen
+from twinlog.runtime.flow_run import FlowRun
+from twinlog.runtime.supervisor import Runtime
 from twinlog.surface.numbers import amount, counted, size
 
 _TOGETHER = 1.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.status import FlowStatus
+from twinlog.status.flow import FlowStatus
 from twinlog.tracking.journal import Report
 
 

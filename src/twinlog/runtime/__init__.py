@@ -1,0 +1,1 @@
+"""Runs flows until told to stop: the only room that sleeps."""

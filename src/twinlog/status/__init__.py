@@ -1,0 +1,1 @@
+"""One snapshot of everything, put together from what tasks report."""
