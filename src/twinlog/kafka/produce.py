@@ -19,6 +19,8 @@ _OUTCOME: Final = struct.Struct(">ihqqqih")  # ..., number of bad records, lengt
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 
+_UNKNOWN: Final = -1  # Kafka's code for an error that it has no other for
+
 Bytes = bytes | bytearray | memoryview
 
 
@@ -107,10 +109,11 @@ def _decode(frame: memoryview) -> Answer:
         at += 4
         for _ in range(partitions):
             partition, error, base, _, log_start, errors, length = _OUTCOME.unpack_from(frame, at)
-            if base > FARTHEST:
-                raise ValueError(f"no log has an offset {base}")
+            said = ""
+            if base > FARTHEST:  # which is this partition's trouble, not that of the others in the answer
+                error, said, base = error or _UNKNOWN, f"acknowledged at {base}, an offset that no log has", -1
             if not errors and length < 0:  # nothing went wrong, so there is nothing to say
-                outcomes.append(Outcome(topic, partition, error, base, log_start, (), ""))
+                outcomes.append(Outcome(topic, partition, error, base, log_start, (), said))
                 at += 36
                 continue
             at += 34
@@ -120,7 +123,7 @@ def _decode(frame: memoryview) -> Answer:
                 text, at = _text(frame, at + 4)
                 bad.append((index, text))
             message, at = _text(frame, at)
-            outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message))
+            outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message or said))
     (throttle,) = _INT.unpack_from(frame, at)
     return Answer(outcomes, throttle_time(throttle))
 
