@@ -8,7 +8,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
 TWO_AT_ONCE := -n 2 --dist loadgroup --no-loadscope-reorder
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz clean setup
@@ -44,16 +43,6 @@ clean:  ## remove what the other targets made here (downloads stay in the user's
 
 setup: $(READY)  ## the virtual environment only; the other targets do it by themselves
 
-$(READY): pyproject.toml $(wildcard requirements/*.txt)
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: Twinlog needs Python 3.11 or newer, but $(PYTHON) is %d.%d: run make PYTHON=python3.11" % v[:2])'
-	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: $(PYTHON) has no venv module: install it (Debian: apt install python3-venv)" >&2; exit 1; }
-	@PYTHONPATH=src $(PYTHON) -m twinlog.java >/dev/null || [ $$? -eq 3 ]  # one too old is said before anything is fetched
-	@echo "set-up: virtual environment in $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
-	@echo "set-up: Python packages (PySpark is large: a few minutes the first time)"
-	@$(PIP) install --require-hashes -r requirements/build.txt
-	@$(PIP) install --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m twinlog.java || { [ $$? -eq 3 ] && echo "set-up: no Java here: bringing one by pip" && \
-	  $(PIP) install --require-hashes -r requirements/java.txt && $(BIN)/python -m twinlog.java; }
+$(READY): pyproject.toml scripts/install $(wildcard requirements/*.txt)
+	@PYTHON=$(PYTHON) scripts/install $(VENV) --dev
 	@touch $@
