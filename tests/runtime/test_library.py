@@ -54,11 +54,12 @@ class Program:
     def __init__(self, folder: Path, file: Path) -> None:
         (folder / "program.py").write_text(PROGRAM)
         self.log = folder / "program.log"
+        home = java.home_for_spark(java.find(), folder)  # one that pip brought is not complete
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", folder / "program.py", file, folder / "checkpoints"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
-                env={**os.environ, "JAVA_HOME": str(java.find().home), "PYSPARK_PYTHON": sys.executable},
+                env={**os.environ, "JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
             )  # fmt: skip
 
     def __call__(self, command: str) -> None:

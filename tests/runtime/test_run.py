@@ -94,7 +94,7 @@ def test_once_copies_what_is_there_and_exits(pair: Pair, us: Cluster, eu: Cluste
     twin = pair.run(file, "--once")
     assert twin.wait(120) == 1, twin.said
     new = sum(ends(us, "once").values()) - count
-    assert f"us->eu: {new + 3:,} records, " in twin.said
+    assert f"us->eu: {new + 3:,} records, " in twin.said, twin.said
     assert twin.lines[-1].startswith(
         "twinlog: not all is copied: us->eu: the record at offset 1 of once-large-0 is refused by eu: us.once-large-0: "
     )
