@@ -13,7 +13,7 @@ TWO_AT_ONCE := -n 2 --dist loadgroup --no-loadscope-reorder
 .PHONY: help demo test check bench fuzz clean setup
 
 help:  ## show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
 
 demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
 	@$(BIN)/python -m twinlog.lab.demo
@@ -29,6 +29,9 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark and not fuzz"
+
+example-%: setup  ## a worked example: one-way, active-active, connect-rest, kubernetes, cloud, spark-cluster
+	@$(BIN)/python examples/$*/run.py
 
 bench: setup  ## measure on this machine; prints a table, writes build/bench.json
 	@$(BIN)/python -m twinlog.pipeline.archive
