@@ -82,6 +82,8 @@ class TestTheSpecificationsWorkedExample:
         said = [str(problem) for problem in read(APPENDIX_A).problems]
         assert said == [
             "mm2.properties:5: warning: A: security.protocol = SASL_SSL without sasl.jaas.config: a JAAS file is not read",
+            "mm2.properties:8: note: B.exactly.once.source.support has no effect: no transactions are used, and nothing "
+            "is doubled without them",
             "mm2.properties:11: warning: offset.flush.interval.ms: MM2 ignores it at the top level: "
             "write <target>.offset.flush.interval.ms",
             "mm2.properties:12: warning: producer.acks: MM2 ignores it at the top level: write <target>.producer.acks",
@@ -127,7 +129,7 @@ def test_a_file_that_replicates_nothing_is_said(read: Read) -> None:
         "eu.request.timeout.ms = 1000",
         "eu.client.dns.lookup = use_all_dns_ips",
         "us->eu.producer.override.linger.ms = 3",
-        "us->eu.transforms = x\nus->eu.transforms.x.type = y",
+        "us->eu.transforms =",
         "us.bootstrap.servers = 2001:db8::1:9092",
         "us.bootstrap.servers = [2001:db8::1]:9092,PLAINTEXT://host:1",
     ],
@@ -246,6 +248,17 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
     ]
 
 
+def test_what_has_no_effect_is_told(read: Read) -> None:
+    told = [p.text for p in read(TWO + "us->eu.enabled = true\neu.exactly.once.source.support = enabled\n").problems]
+    assert told == [
+        "eu.exactly.once.source.support has no effect: no transactions are used, and nothing is doubled without them"
+    ]
+
+
+def test_transforms_of_a_flow_that_copies_nothing_do_no_harm(read: Read) -> None:
+    read(TWO + "us->eu.enabled = true\neu->us.transforms = mask\neu->us.transforms.mask.type = X\n")
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -272,6 +285,10 @@ def test_every_mistake_is_found_at_once(mistakes: Mistakes) -> None:
         ("eu.offset.storage.replication.factor = 0", "expected at least 1, or -1 for the broker's default"),
         ("a = \\u12", "four hexadecimal digits"),
         ("us->eu.transforms = mask", "transforms = 'mask': us->eu.transforms.mask.type is missing"),
+        (
+            "us->eu.transforms = mask\nus->eu.transforms.mask.type = X",
+            "transforms = 'mask': records are copied as they are, never transformed: remove it",
+        ),
         ("tasks.max = 8 # eight", "expected a whole number (a # behind a value belongs to the value)"),
     ],
 )

@@ -60,7 +60,7 @@ def build_flow(
         )
     if worker_settings is None or problems.errors > mistakes:
         return None
-    check_connectors(made, worker_settings, problems)
+    check_connectors(made, worker_settings, worker, problems)
     if problems.errors > mistakes:
         return None
     return FlowConfig(

@@ -106,8 +106,12 @@ def check_named_classes(values: Values, problems: Problems) -> None:
                 problems.value(names, f"{names.origin.key or family}.{name}.type is missing")
 
 
-def check_connectors(made: dict[str, Connector[Any]], worker: WorkerSettings, problems: Problems) -> None:
+def check_connectors(
+    made: dict[str, Connector[Any]], worker: WorkerSettings, worker_values: Values, problems: Problems
+) -> None:
     source, checkpoint = made.get("MirrorSourceConnector"), made.get("MirrorCheckpointConnector")
+    if source and source.settings.enabled:
+        _check_promises(source, worker, worker_values, problems)
     for connector in made.values():
         _check_exactly_once(connector, worker, problems)
     # MM2 compares the text, so `FALSE` slips through; we let it.
@@ -130,6 +134,21 @@ def check_connectors(made: dict[str, Connector[Any]], worker: WorkerSettings, pr
                 )
     if source and checkpoint:
         _check_agreement(source, checkpoint, problems)
+
+
+def _check_promises(source: Connector[Any], worker: WorkerSettings, values: Values, problems: Problems) -> None:
+    """What MM2 does to records and Twinlog does not must not be passed over: it may be what hides a secret in them."""
+    transforms = source.values.get("transforms")
+    if transforms is not None and transforms.text.strip():
+        problems.value(
+            transforms, "records are copied as they are, never transformed: remove it, or leave this flow to MM2"
+        )
+    if worker.exactly_once_source_support.lower() == "enabled":
+        value = values["exactly.once.source.support"]
+        key = value.origin.key or value.key
+        problems.note(
+            value.origin, f"{key} has no effect: no transactions are used, and nothing is doubled without them"
+        )
 
 
 def _check_checkpoint(made: dict[str, Connector[Any]], checkpoint: Connector[Any], problems: Problems) -> None:
