@@ -1,0 +1,191 @@
+"""What the page is shown on: flows made of reports as tasks write them, that a test moves on, behind the real server."""
+
+import json
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.status.board import Board
+from twinlog.status.flow import FlowStatus
+from twinlog.status.groups import GroupStatus
+from twinlog.surface.http import api, page
+from twinlog.surface.http.server import Server
+from twinlog.tracking.journal import Bulletin, Report
+
+Told = dict[str, Any]
+
+
+class Flow:
+    """A flow whose tasks say what a test wants them to."""
+
+    def __init__(
+        self, source: str, target: str, topics: Mapping[str, int], *, label: str = "", tasks: int = 2,
+        minutes: float = 0, lag: int = 0, speed: int = 900,
+    ) -> None:  # fmt: skip
+        self.name = f"{source}->{target}" + (f" ({label})" if label else "")
+        self.status = FlowStatus(f"run of {self.name}", self.name, source, target)
+        self.source, self.tasks, self.epoch = source, tasks, 1
+        self.told: dict[str, Told] = {
+            f"{topic}-{partition}": self._first(topic, partition)
+            for topic, count in topics.items()
+            for partition in range(count)
+        }
+        self._past(minutes, lag, speed)
+        self.bulletin()
+
+    def _first(self, topic: str, partition: int) -> Told:
+        return {
+            "topic": topic, "partition": partition, "remote": f"{self.source}.{topic}", "state": "running",
+            "lane": "fast", "position": 1000, "end": 1000, "start": 0, "target": 990, "records": 0, "bytes": 0,
+            "batches": 0, "latency_ms": 4.5, "latency": [1, 3.5, 4.5, 6.0], "error": "",
+        }  # fmt: skip
+
+    def add(self, topic: str, partitions: int) -> None:
+        self.told |= {f"{topic}-{each}": self._first(topic, each) for each in range(partitions)}
+
+    def move(self, records: int, *, names: Sequence[str] | None = None, left: int = 0) -> list[str]:
+        """Copies so many records of each of these partitions, and leaves so many."""
+        chosen = list(self.told) if names is None else list(names)
+        for name in chosen:
+            told = self.told[name]
+            told["position"] += records
+            told["target"] += records
+            told["end"] = told["position"] + left
+            told["records"] += records
+            told["bytes"] += 120 * records
+            told["batches"] += 1
+        return chosen
+
+    def report(
+        self, names: Sequence[str] | None = None, *, events: Sequence[Told] = (), at: float | None = None
+    ) -> None:
+        """What its tasks say of these partitions (or all), and of what happened."""
+        second = time.time() if at is None else at
+        chosen = list(self.told) if names is None else names
+        for task in range(self.tasks):
+            mine = {name: dict(self.told[name]) for name in chosen if self.told[name]["partition"] % self.tasks == task}
+            mine[""] = {"latency_p50_ms": 4.1, "latency_p99_ms": 11.8}
+            told = [*events] if task == 0 else []
+            self.status.add(
+                Report(
+                    self.status.run, self.epoch, task, 0, int(second * 1000), mine, told, host=f"worker-{task + 1}:4711"
+                )
+            )
+
+    def bulletin(self, state: str = "running", error: str = "") -> None:
+        now = int(time.time() * 1000)
+        began, beat, checkpoint = now - 3_600_000, now - 700, now - 3000
+        told = Bulletin(self.name, self.status.run, began, now, state, error, self.tasks, 1, beat, checkpoint)
+        self.status.bulletin(told)
+
+    def _past(self, minutes: float, lag: int, speed: int) -> None:
+        """Has run for so long: reports of one partition, each five seconds."""
+        chance = random.Random(self.name)
+        name = next(iter(self.told), "")
+        now = time.time()
+        for step in range(int(minutes * 12), 0, -1):
+            wave = 0.5 + 0.4 * math.sin(step / 40 + len(self.name)) + 0.1 * chance.random()
+            self.move(int(speed * 5 * (0.6 + 0.8 * wave)), names=[name], left=int(lag * wave * wave))
+            self.report([name], at=now - 5 * step)
+
+    def event(self, kind: str, text: str, partition: str = "", amount: int | None = None, **more: Any) -> Told:
+        told: Told = {"time": int(time.time() * 1000), "kind": kind, "text": text, **more}
+        if partition:
+            told["partition"] = partition
+        return told if amount is None else {**told, "amount": amount}
+
+    def groups(self, names: Sequence[str]) -> None:
+        now = int(time.time() * 1000)
+        first = next(iter(self.told.values()))
+        self.status.seen(
+            GroupStatus(
+                group, first["remote"], partition, first["topic"], 900 + at, 1000, 890 + at, now - 4000, 880 + at, 990
+            )
+            for at, group in enumerate(names)
+            for partition in range(2)
+        )
+
+
+class Connectors:
+    """As much of Connect's REST API as the page uses. The real one is tested with real clients elsewhere."""
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self.states = {"us->eu.MirrorSourceConnector": "RUNNING", "us->eu.MirrorCheckpointConnector": "RUNNING"}
+        self.asked: list[str] = []
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/connectors", self._all, methods=["GET"]),
+            Route("/connectors/{name}/{action}", self._act, methods=["PUT", "POST"]),
+        ]
+
+    def _all(self, _request: Request) -> Response:
+        found = {
+            name: {
+                "info": {
+                    "name": name,
+                    "config": {"connector.class": name.partition(".")[2]},
+                },
+                "status": {
+                    "name": name,
+                    "connector": {"state": state, "worker_id": "127.0.0.1:8083"},
+                    "tasks": [{"id": 0, "state": state, "worker_id": "127.0.0.1:8083"}],
+                },
+            }
+            for name, state in self.states.items()
+        }
+        return Response(json.dumps(found), media_type="application/json")
+
+    def _act(self, request: Request) -> Response:
+        name, action = request.path_params["name"], request.path_params["action"]
+        self.asked.append(f"{request.method} {name} {action} {request.url.query}".strip())
+        if self.read_only:
+            text = '{"error_code": 403, "message": "this process runs from files; twinlog serve takes changes"}'
+            return Response(text, 403, media_type="application/json")
+        self.states[name] = "PAUSED" if action == "pause" else "RUNNING"
+        return Response(status_code=202)
+
+
+class Stage:
+    """A board behind a real server, at one port over all its lives."""
+
+    def __init__(self, flows: Sequence[Flow] = (), *, plan: api.Plan | None = None) -> None:
+        self.flows = list(flows)
+        self.board = Board(flow.status for flow in self.flows)
+        self.plan = plan
+        self.connectors = Connectors()
+        self.answered: list[tuple[str, int]] = []  # path and bytes
+        self._server: Server | None = None
+        self.port = 0
+
+    def show(self, *flows: Flow) -> None:
+        self.flows = list(flows)
+        self.board.show(flow.status for flow in flows)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def open(self) -> None:
+        routes = [
+            Route("/", lambda _request: page.index()),
+            *api.routes(self.board, self.plan),
+            *page.routes(),
+            *self.connectors.routes(),
+        ]
+        self._server = Server(Starlette(routes=routes), port=self.port)
+        self._server.start()
+        self.port = self._server.port
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+        self._server = None
