@@ -37,6 +37,8 @@ ROOTS = {
         "org.apache.kafka:kafka_2.13:3.9.2",
         "org.slf4j:slf4j-reload4j:1.7.36",
     ),
+    # A client of Connect's REST API that knows nothing of us.
+    "connect-client": ("org.sourcelab:kafka-connect-client:4.0.5",),
 }
 NEWEST = "4.3"
 

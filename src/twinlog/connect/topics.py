@@ -1,0 +1,154 @@
+"""The records of a Connect worker's config topic and status topic, as Connect writes and reads them. Pure.
+
+Connect keys its configurations by a word and a name (`connector-<name>`); a value is JSON without a schema. A record
+that is not understood is passed over, as Connect does: its own workers write more than is of use here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+TargetState = Literal["STARTED", "PAUSED", "STOPPED"]
+STARTED: Final[TargetState] = "STARTED"
+PAUSED: Final[TargetState] = "PAUSED"
+STOPPED: Final[TargetState] = "STOPPED"
+
+_CONNECTOR: Final = "connector-"
+_STATE: Final = "target-state-"
+_COMMIT: Final = "commit-"
+_TOPIC: Final = "status-topic-"
+_OF_CONNECTOR: Final = ":connector-"
+
+Entry = tuple[bytes, bytes | None]  # key, value
+
+
+@dataclass(slots=True)
+class Connectors:
+    """What a config topic says: connectors in the order in which they were written, and what shall become of each."""
+
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    states: dict[str, TargetState] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)  # how many task configs a Connect worker has written
+
+    def hear(self, key: bytes | None, value: bytes | None) -> None:
+        word = (key or b"").decode(errors="replace")
+        content = _object(value)
+        if word.startswith(_CONNECTOR):
+            name = word.removeprefix(_CONNECTOR)
+            if value is None:
+                self.configs.pop(name, None)
+                self.tasks.pop(name, None)
+            elif isinstance(properties := content.get("properties"), dict):
+                self.configs[name] = {key: _text(one) for key, one in properties.items() if one is not None}
+        elif word.startswith(_STATE):
+            name = word.removeprefix(_STATE)
+            if value is None:
+                self.states.pop(name, None)
+            elif (state := content.get("state.v2", content.get("state"))) in {STARTED, PAUSED, STOPPED}:
+                self.states[name] = state
+        elif word.startswith(_COMMIT) and isinstance(count := content.get("tasks"), int):
+            self.tasks[word.removeprefix(_COMMIT)] = count
+
+    def state(self, name: str) -> TargetState:
+        return self.states.get(name, STARTED)
+
+
+def connector_entry(name: str, config: Mapping[str, str]) -> Entry:
+    return f"{_CONNECTOR}{name}".encode(), _json({"properties": dict(config)})
+
+
+def state_entry(name: str, state: TargetState) -> Entry:
+    """Workers before 3.5 know only two states: to them, stopped is paused."""
+    older = PAUSED if state == STOPPED else state
+    return f"{_STATE}{name}".encode(), _json({"state": older, "state.v2": state})
+
+
+def no_tasks_entry(name: str) -> Entry:
+    """A connector that is stopped has none; without this a Connect worker would not alter its offsets."""
+    return f"{_COMMIT}{name}".encode(), _json({"tasks": 0})
+
+
+def removal_entries(name: str) -> list[Entry]:
+    return [(f"{_CONNECTOR}{name}".encode(), None), (f"{_STATE}{name}".encode(), None)]
+
+
+# The status topic
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a connector or of a task, as others read it."""
+
+    state: str  # RUNNING, PAUSED, FAILED, UNASSIGNED, STOPPED, RESTARTING
+    trace: str = ""
+
+
+def connector_key(name: str) -> bytes:
+    return f"status-connector-{name}".encode()
+
+
+def task_key(name: str, task: int) -> bytes:
+    return f"status-task-{name}-{task}".encode()
+
+
+def standing_value(standing: Standing, worker_id: str, generation: int, version: str) -> bytes:
+    return _json(
+        {
+            "state": standing.state,
+            "trace": standing.trace or None,
+            "worker_id": worker_id,
+            "generation": generation,
+            "version": version,
+        }
+    )
+
+
+def active_topic_entry(connector: str, topic: str, task: int, now_ms: int) -> Entry:
+    key = f"{_TOPIC}{topic}{_OF_CONNECTOR}{connector}".encode()
+    content = {"name": topic, "connector": connector, "task": task, "discoverTimestamp": now_ms}
+    return key, _json({"topic": content})
+
+
+def active_topic_removals(connector: str, topics: Iterable[str]) -> list[Entry]:
+    return [(f"{_TOPIC}{topic}{_OF_CONNECTOR}{connector}".encode(), None) for topic in topics]
+
+
+@dataclass(slots=True)
+class Activity:
+    """What a status topic says that outlives a worker: the topics that each connector has written to, and its tasks."""
+
+    topics: dict[str, set[str]] = field(default_factory=dict)
+    keys: set[bytes] = field(default_factory=set)  # of the states of connectors and tasks
+
+    def hear(self, key: bytes | None, value: bytes | None) -> None:
+        word = (key or b"").decode(errors="replace")
+        if word.startswith(_TOPIC):
+            topic, found, connector = word.removeprefix(_TOPIC).partition(_OF_CONNECTOR)
+            if not found:
+                return
+            if value is None:
+                self.topics.get(connector, set()).discard(topic)
+            else:
+                self.topics.setdefault(connector, set()).add(topic)
+        elif key is not None and word.startswith(("status-connector-", "status-task-")):
+            if value is None:
+                self.keys.discard(key)
+            else:
+                self.keys.add(key)
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _object(value: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(content: object) -> str:
+    return content if isinstance(content, str) else json.dumps(content)
