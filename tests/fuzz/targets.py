@@ -42,6 +42,10 @@ from twinlog.pipeline.loom import Loom
 from twinlog.pipeline.partition import Partition, Piece
 from twinlog.security import asn1, jaas, jks, oauth_endpoint, oauth_tokens, pbe, pem, pkcs12, scram
 from twinlog.security.store import StoreError
+from twinlog.status import keyframe
+from twinlog.status.flow import FlowStatus
+from twinlog.status.watch import Follower
+from twinlog.surface.status_view import View, as_json, as_text
 from twinlog.tracking import journal, offset_syncs, source_offsets
 from twinlog.tracking.checkpoints import Checkpoint
 from twinlog.tracking.heartbeats import Heartbeat
@@ -564,6 +568,39 @@ def tracking(data: bytes) -> None:
             struct.pack(f">{len(entry.producers.ids)}q", *entry.producers.ids)
     journal.Command.decode(value)
     journal.Report.decode(value)
+
+
+_FRAME = b"\x00frame\x00"  # how a keyframe's part begins; what follows is compressed
+
+
+def _flow() -> FlowStatus:
+    flow = FlowStatus("r", "us->eu", "us", "eu")
+    lost = {"time": NOW, "kind": "lost", "partition": "t-1", "first": 1, "last": 2, "amount": 2, "text": "gone"}
+    told = {"topic": "t", "partition": 1, "remote": "us.t", "state": "running", "position": 3, "end": 9}
+    for second in range(2):
+        flow.add(journal.Report("r", 1, 0, 0, NOW + 1000 * second, {"t-1": {**told, "latency": [1, 2, 3, 4]}}, [lost]))
+    return flow
+
+
+def _status_seeds() -> list[bytes]:
+    partition = {"topic": "t", "end": 9, "position": 4, "age": [1, 2, 3, 4], "records": 5}
+    event = {"time": NOW, "kind": "skipped", "partition": "t-1", "first": 1, "last": 2}
+    return [
+        journal.Report("r", 1, 2, 0, NOW, {"t-1": partition, "": {"latency_p50_ms": 4}}, [event], host="h:1").encode(),
+        journal.Bulletin("us->eu", "r", 1, NOW, "running", "", 2, 1, NOW, None, 7).encode(),
+        zlib.decompress(keyframe.encode(_flow(), NOW, 7)[0][len(_FRAME) :]),
+    ]
+
+
+@_target(_status_seeds, 0.5)
+def status(data: bytes) -> None:
+    """Whoever may write to the journal is heard by those who watch: nothing that he says may end them."""
+    follower = Follower("us->eu", "us", "eu")
+    follower.hear(journal.Bulletin("us->eu", "r", 1, NOW, "running").encode())
+    for said in (data, _FRAME + zlib.compress(data), data):
+        follower.hear(said)
+        assert as_text([follower.status], View(topic="t")).replace("\n", "").isprintable()
+        assert as_json([follower.status], View())
 
 
 # Files, and what a login is told

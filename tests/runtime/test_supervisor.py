@@ -9,6 +9,7 @@ from twinlog.errors import RelayError
 from twinlog.pipeline.query import cause
 from twinlog.runtime.choice import chosen
 from twinlog.runtime.flow_run import FlowRun
+from twinlog.runtime.parts import shared
 from twinlog.runtime.supervisor import Runtime
 from twinlog.surface.run import Extent, Troubles
 from twinlog.tracking.journal import Report
@@ -54,14 +55,18 @@ def runtime(folder: Path, **tasks: int) -> Runtime:
 def test_slots_are_shared_so_that_every_flow_moves(tmp_path: Path, slots: int | None, shares: list[int]) -> None:
     found = runtime(tmp_path, a=1, b=1, c=1, d=5)
     said: list[str] = []
-    found._share(slots, lambda flow, text: said.append(f"{flow}: {text}"))
-    assert [flow.tasks for flow in found.flows] == shares
-    assert len(said) == (shares[3] < 5), "and it is said"
+    given = shared(found._asked, slots)
+    found._say_fewer(found._asked, given, lambda flow, text: said.append(f"{flow}: {text}"))
+    assert [flow.tasks for flow in given] == shares
+    assert len(said) == (0 < shares[3] < 5), "and it is said"
 
 
 def test_a_flow_without_a_slot_would_never_move(tmp_path: Path) -> None:
+    found = runtime(tmp_path, a=1, b=1)
+    found._slots = 1
     with pytest.raises(RelayError, match="runs 1 tasks at a time, and each flow needs one"):
-        runtime(tmp_path, a=1, b=1)._share(1, lambda _flow, _text: None)
+        found._fit()
+    assert [flow.tasks for flow in shared(found._asked, 1)] == [1, 0], "where flows come and go, one waits"
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """A flow's snapshot, put together from what its tasks report, in whatever order and however often they begin anew."""
 
+import random
 import time
 from typing import Any
 
 import pytest
 
-from twinlog.status.flow import FlowStatus
+from twinlog.status.board import Board
+from twinlog.status.flow import FlowStatus, LostRange
 from twinlog.tracking.journal import Report
 
 
@@ -107,3 +109,141 @@ def test_rates_end_with_the_reports() -> None:
     for second in range(5):
         status.add(report(past + second, orders_0={"records": 1000 * second}))
     assert status.rates() == (0.0, 0.0)
+
+
+def test_what_a_partition_tells_of_itself() -> None:
+    now = time.time()
+    status = FlowStatus("run", "us->eu", "us", "eu")
+    place = {"state": "running", "lane": "fast", "position": 5, "end": 5, "start": 1, "target": 4, "records": 5}
+    status.add(report(now - 2, orders_0={**place, "latency_ms": 8.0, "latency": [2, 20.0, 8.0, 12.0]}))
+    status.add(
+        report(now - 1, orders_0={**place, "age_ms": 3.0, "age": [1, 3.0, 3.0, 3.0], "lane": "rebuild", "records": 9})
+    )
+    (found,) = status.partitions.values()
+    assert (found.lane, found.start, found.task) == ("rebuild", 1, 0)
+    assert (found.latency_ms, found.latency_min_ms, found.latency_avg_ms, found.latency_max_ms) == (8, 8, 10, 12)
+    assert (found.age_ms, found.age_min_ms, found.age_avg_ms, found.age_max_ms) == (3, 3, 3, 3)
+    assert found.records_per_s == pytest.approx(4, rel=0.01)
+    assert found.newest_copied == pytest.approx(now - 2.008, abs=0.01)
+
+
+def test_a_partition_that_rests_has_no_speed() -> None:
+    now = time.time()
+    status = FlowStatus("run")
+    for ago, records in ((20, 0), (19, 100)):
+        status.add(report(now - ago, orders_0={"records": records}))
+    (found,) = status.partitions.values()
+    assert found.rates_at(now - 19)[0] == pytest.approx(100)
+    assert found.records_per_s == 0
+    status.add(report(now, orders_0={"records": 107}))
+    assert found.records_per_s == pytest.approx(7), "what comes after a rest came in the last second"
+
+
+def test_topics_are_the_sums_of_their_partitions() -> None:
+    now = time.time()
+    status = FlowStatus("run")
+    status.add(report(now - 60, a_0={"position": 5, "end": 5}))
+    status.add(
+        report(
+            now - 30,
+            a_0={"state": "running", "position": 5, "end": 7, "records": 2, "bytes": 20},
+            a_1={"state": "stopped", "position": 3, "end": 3, "records": 3, "bytes": 30, "lost": 4, "error": "refused"},
+            b_0={"state": "running", "position": 0, "end": 1},
+        )
+    )
+    first, second = status.topics()
+    assert (first.topic, first.remote, first.partitions, first.lag) == ("a", "us.a", 2, 2)
+    assert (first.records, first.bytes, first.lost, first.state, first.error) == (5, 50, 4, "stopped", "refused")
+    assert first.lag_seconds == pytest.approx(30, abs=1)
+    assert (second.topic, second.lag, second.lag_seconds, second.state) == ("b", 1, None, "running")
+    assert status.lag == 3
+    assert status.lag_seconds is None
+
+
+def test_lost_ranges_are_told_in_numbers() -> None:
+    status = FlowStatus("run")
+    status.add(
+        report(
+            1,
+            events=[
+                {"time": 5, "kind": "lost", "partition": "a-b-3", "amount": 10, "first": 7, "last": 16, "text": "gone"},
+                {"time": 6, "kind": "foreign", "partition": "a-b-3", "amount": 1, "text": "not ours"},
+                {
+                    "time": 7,
+                    "kind": "skipped",
+                    "partition": "odd",
+                    "amount": 1,
+                    "first": 1,
+                    "last": 1,
+                    "text": "left out",
+                },
+            ],
+        )
+    )
+    assert list(status.lost_ranges) == [LostRange(5, "a-b", 3, 7, 16, "gone"), LostRange(7, "", -1, 1, 1, "left out")]
+    assert len(status.events) == 3
+
+
+def test_executors_are_those_of_the_epoch() -> None:
+    status = FlowStatus("run")
+    for epoch, task, host in ((1, 0, "a:1"), (1, 1, "b:2"), (2, 0, "c:3"), (1, 1, "b:2")):
+        status.add(Report("run", epoch, task, 0, 1000, {}, [], host=host))
+    assert status.executors == {0: "c:3"}
+
+
+def test_latency_of_several_tasks_is_that_of_the_middle_and_of_the_slowest() -> None:
+    status = FlowStatus("run")
+    for task, (second, middle) in enumerate(((100, 900.0), (119, 1.0), (120, 3.0), (120, 2.0))):
+        told = {"": {"latency_p50_ms": middle, "latency_p99_ms": 10 * middle}}
+        status.add(Report("run", 1, task, 0, second * 1000, told, []))
+    assert (status.latency_p50_ms, status.latency_p99_ms) == (2.0, 30.0), "the first was heard of long ago"
+
+
+def test_history_has_a_point_about_every_five_seconds() -> None:
+    status = FlowStatus("run")
+    for second in range(1000, 1061):
+        status.add(report(second, orders_0={"position": 0, "end": second - 1000, "records": 10 * second}))
+    points = status.history.points()
+    assert [point[0] for point in points] == [*range(1000, 1061, 5)]
+    assert [point[1] for point in points] == [*range(0, 61, 5)]
+    assert points[-1][3] == pytest.approx(10)
+
+
+def test_readers_in_other_threads_are_not_disturbed() -> None:
+    """Whoever goes through the partitions sees those that there were when he began."""
+    status = FlowStatus("run")
+    status.add(report(1, orders_0={"records": 1}))
+    seen = iter(status.partitions.values())
+    status.add(report(2, orders_1={"records": 1}))
+    assert [each.partition for each in seen] == [0]
+    assert len(status.partitions) == 2
+
+
+def test_a_board_finds_flows_by_their_names() -> None:
+    one, two = FlowStatus("a", "us->eu"), FlowStatus("b", "us->eu (audit)")
+    board = Board([one])
+    before = board.flows
+    board.show([one, two])
+    assert board.flow("us->eu (audit)") is two
+    assert board.flow("eu->us") is None
+    assert before == [one], "whoever reads it goes on with what he has"
+
+
+def test_running_sums_are_right_after_many_reports() -> None:
+    """They are kept, not added up anew: held against the long way."""
+    noise = random.Random(3)
+    status = FlowStatus("run")
+    for second in range(300):
+        epoch = 1 + second // 40
+        told: dict[str, Any] = {
+            f"t_{noise.randrange(20)}": {
+                "position": noise.randrange(-1, 50), "end": noise.randrange(-1, 60), "records": second % 40,
+                "error": noise.choice(["", "x"]), "state": noise.choice(["running", "stopped"]),
+            }
+            for _ in range(5)
+        }  # fmt: skip
+        status.add(report(second, epoch, **told))
+        there = status.partitions.values()
+        assert status.lag == sum(each.lag for each in there)
+        assert {id(each) for each in status.behind} == {id(each) for each in there if each.position < each.end}
+        assert {id(each) for each in status.troubled} == {id(each) for each in there if each.error}

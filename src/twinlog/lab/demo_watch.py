@@ -13,7 +13,8 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.demo_run import TwinlogRun
 from twinlog.lab.demo_view import Row
 from twinlog.lab.wire import Wire
-from twinlog.status.flow import FlowStatus, PartitionStatus
+from twinlog.status.flow import FlowStatus
+from twinlog.status.partition import PartitionStatus
 from twinlog.tracking.journal import REPORTS, Report, journal_topic
 
 _WINDOW = 5.0  # seconds over which speed is told

@@ -40,6 +40,8 @@ from twinlog.config import load
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import ConfigError, KafkaError, RefusedError, RelayError, TwinlogError
 from twinlog.kafka import codes
+from twinlog.model import TopicPartition
+from twinlog.pipeline.changes import changes
 from twinlog.pipeline.ear import Ear
 from twinlog.pipeline.job import Claim, Job
 from twinlog.pipeline.planner import Planner
@@ -138,6 +140,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._once = False
         self._last: dict[str, int] | None = None
         self._watch: Watch | None = None
+        self._carried: list[TopicPartition] | None = None  # what was there when an epoch last began
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None, "_watch": None, "_claims": None}
@@ -162,6 +165,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._watch = None
         while True:
             claims = self._look()
+            self._tell_changes([claim.place for claim in claims])
             if claims:
                 self._claims = claims
                 return {"epoch": start["epoch"] + 1, "once": 0}
@@ -247,6 +251,11 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is not None:
             with contextlib.suppress(KafkaError):
                 self._planner.tell([{"time": int(time.time() * 1000), "kind": "waiting", "text": text}])
+
+    def _tell_changes(self, places: list[TopicPartition]) -> None:
+        before, self._carried = self._carried, places
+        if before is not None and (told := changes(before, places, int(time.time() * 1000))):
+            self._patiently(lambda planner: planner.tell(told))
 
     def _tell_warnings(self) -> None:
         assert self._planner is not None
@@ -338,6 +347,8 @@ def relay(job: Job) -> str:
     if job.attempt:
         job = replace(job, claims=_fresh(job))
     task = Relay(job)
+    if job.attempt:
+        task.ledger.say("task retry", f"task {job.task} failed: attempt {job.attempt + 1} goes on where it stood")
 
     def hear(command: Command) -> None:
         if command.flow != str(job.config):

@@ -1,5 +1,7 @@
 """Keeps the books of a task: which syncs, offsets, cursors and reports are due. The clerk writes them."""
 
+import os
+import socket
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -34,14 +36,24 @@ class Ledger:
         self._reported_at = 0.0
         self._flushed_at = time.monotonic()
         self._complained = ""
+        self._host = f"{socket.gethostname()}:{os.getpid()}"
 
     # What happens
 
+    def fetched(self, partition: Partition, pieces: Sequence[Piece]) -> None:
+        now = time.time() * 1000
+        for piece in pieces:
+            if piece.max_timestamp >= 0:
+                partition.age_ms = age = now - piece.max_timestamp
+                partition.ages = _gathered(partition.ages, age)
+
     def acked(self, partition: Partition, piece: Piece, base: int) -> None:
-        latency = time.time() * 1000 - piece.max_timestamp
-        partition.latency_ms = latency
-        if len(self._latencies) < _SAMPLES:
-            self._latencies.append(latency)
+        if piece.max_timestamp >= 0:  # some records have no time
+            latency = time.time() * 1000 - piece.max_timestamp
+            partition.latency_ms = latency
+            partition.latencies = _gathered(partition.latencies, latency)
+            if len(self._latencies) < _SAMPLES:
+                self._latencies.append(latency)
         span = partition.span
         if span is not None and piece.offsets is None and piece.first == span[1] + 1 and base == span[3] + span[2]:
             span[1] = piece.last
@@ -70,16 +82,24 @@ class Ledger:
         """After a recovery the next batch may not follow the last one: let the gate see."""
         self._settle(partition)
 
-    def event(self, partition: Partition, kind: str, amount: int, text: str) -> None:
-        self._events.append(
-            {
-                "time": int(time.time() * 1000),
-                "partition": str(partition.place),
-                "kind": kind,
-                "amount": amount,
-                "text": text,
-            }
-        )
+    def event(
+        self, partition: Partition, kind: str, amount: int, text: str, offsets: tuple[int, int] | None = None
+    ) -> None:
+        """`offsets` are the first and the last one of the source that it is about, where that is known."""
+        event = {
+            "time": int(time.time() * 1000),
+            "partition": str(partition.place),
+            "kind": kind,
+            "amount": amount,
+            "text": text,
+        }
+        if offsets is not None:
+            event["first"], event["last"] = offsets
+        self._events.append(event)
+
+    def say(self, kind: str, text: str) -> None:
+        """Of the task itself, not of one of its partitions."""
+        self._events.append({"time": int(time.time() * 1000), "kind": kind, "amount": 0, "text": text})
 
     # What is written of it
 
@@ -100,7 +120,7 @@ class Ledger:
         """What cannot be written is told where people look, once."""
         error = self._clerk.error
         if error and error != self._complained:
-            self._events.append({"time": int(time.time() * 1000), "kind": "warning", "amount": 0, "text": error})
+            self.say("warning", error)
         self._complained = error or self._complained
 
     def timers(self, partitions: Sequence[Partition], now: float) -> None:
@@ -209,13 +229,31 @@ class Ledger:
             )
             content[""] = {"latency_p50_ms": round(middle, 1), "latency_p99_ms": round(high, 1)}
         events, self._events = self._events, []
-        report = Report(job.run, job.epoch, job.task, job.attempt, int(time.time() * 1000), content, events, final)
+        now_ms = int(time.time() * 1000)
+        whose = self._host, str(job.config)
+        report = Report(job.run, job.epoch, job.task, job.attempt, now_ms, content, events, final, *whose)
         self._clerk.put([Note("target", TopicPartition(job.journal, REPORTS), None, report.encode(), replaces=False)])
 
 
+def _gathered(told: list[float] | None, value: float) -> list[float]:
+    """Count, sum, least, most."""
+    if told is None:
+        return [1, value, value, value]
+    told[0] += 1
+    told[1] += value
+    if value < told[2]:
+        told[2] = value
+    elif value > told[3]:
+        told[3] = value
+    return told
+
+
 def told(p: Partition) -> dict[str, Any]:
-    """A partition as others hear of it."""
+    """A partition as others hear of it; what happened since they last did is told once."""
     counters = p.counters
+    if counters.batches > p.told_batches:
+        p.lane = "rebuild" if counters.rebuilt > p.told_rebuilt else "fast"
+        p.told_batches, p.told_rebuilt = counters.batches, counters.rebuilt
     content: dict[str, Any] = {
         "topic": p.place.topic,
         "partition": p.place.partition,
@@ -228,8 +266,18 @@ def told(p: Partition) -> dict[str, Any]:
         "records": counters.records,
         "bytes": counters.bytes,
         "batches": counters.batches,
-        "latency_ms": round(p.latency_ms, 1),
+        "lane": p.lane,
     }
+    if p.latencies is not None:
+        content["latency_ms"] = round(p.latency_ms, 1)
+        content["latency"] = [round(each, 1) for each in p.latencies]
+        p.latencies = None
+    if p.ages is not None:
+        content["age_ms"] = round(p.age_ms, 1)
+        content["age"] = [round(each, 1) for each in p.ages]
+        p.ages = None
+    if 0 <= p.last_stable < p.high_watermark:
+        content["stable"] = p.last_stable
     if p.until is not None:
         content["until"] = p.until
     if p.error:

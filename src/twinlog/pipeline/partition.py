@@ -98,6 +98,7 @@ class Partition:
     fetched_at: float = 0.0  # when there was last something, after nothing
     asked: int = -1  # the offset in the newest fetch request; an answer to another is of no use
     high_watermark: int = -1
+    last_stable: int = -1  # the first offset of a transaction that is open; the high watermark where there is none
     log_start: int = -1
 
     # The target's side
@@ -143,6 +144,13 @@ class Partition:
     retry_at: float = 0.0
     counters: Counters = field(default_factory=Counters)
     latency_ms: float = 0.0  # of the newest batch: acknowledged now, minus its newest record's time
+    age_ms: float = 0.0  # of the newest batch when it was fetched: then, minus its newest record's time
+    # Of the batches since it was last told of: count, sum, least, most
+    latencies: list[float] | None = None
+    ages: list[float] | None = None
+    lane: str = ""  # that they took: fast, or rebuild where one of them had to be opened
+    told_batches: int = 0
+    told_rebuilt: int = 0
     changed: bool = True  # since it was last told of
 
     def clear(self) -> None:

@@ -26,7 +26,7 @@ from twinlog.pipeline.ledger import Ledger
 from twinlog.pipeline.outlet import Outlet
 from twinlog.pipeline.partition import Partition, Piece, State
 from twinlog.pipeline.recovery import Finding
-from twinlog.pipeline.resuming import question_of, reread, resume, trouble_text
+from twinlog.pipeline.resuming import lost_offsets, question_of, reread, resume, trouble_text
 from twinlog.pipeline.search import Found, Search
 from twinlog.tracking.positions import Trouble
 
@@ -147,6 +147,8 @@ class Relay:
         size = 0
         for piece in pieces:
             size += len(piece.view)
+        if pieces:
+            self.ledger.fetched(partition, pieces)
         if pieces and not partition.waiting_bytes:
             now = time.monotonic()
             if now - partition.fetched_at > _FORGOTTEN:
@@ -294,7 +296,8 @@ class Relay:
             return
         partition.skip = frozenset((*(offset for offset in partition.skip if offset >= partition.acked), *bad))
         partition.counters.skipped += len(bad)
-        self.ledger.event(partition, "skipped", len(bad), what + "; left out, as errors.tolerance = all")
+        what += "; left out, as errors.tolerance = all"
+        self.ledger.event(partition, "skipped", len(bad), what, (bad[0], bad[-1]))
         self.recover(partition, "")
 
     # States of a partition
@@ -421,5 +424,5 @@ class Relay:
             partition.counters.lost += amount
         elif finding.trouble is Trouble.UNKNOWN_RECORDS:
             partition.counters.duplicates += amount
-        self.ledger.event(partition, str(finding.trouble), amount, text)
+        self.ledger.event(partition, str(finding.trouble), amount, text, lost_offsets(finding))
         return True

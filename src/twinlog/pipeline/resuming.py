@@ -97,3 +97,14 @@ def trouble_text(finding: Finding, flow: Flow) -> str:
             )
         case _:
             return f"{remote} holds {amount} records that no known mirror wrote; copying begins at {at} of {place}"
+
+
+def lost_offsets(finding: Finding) -> tuple[int, int] | None:
+    """The first and the last source offset that it is about: gone before they were copied, or after that."""
+    at, amount = finding.position, finding.amount
+    match finding.trouble:
+        case Trouble.LOST if amount > 0:
+            return at - amount, at - 1
+        case Trouble.TRUNCATED if amount > 0:
+            return at, at + amount - 1
+    return None

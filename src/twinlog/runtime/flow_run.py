@@ -23,8 +23,10 @@ class FlowRun:
     error: str = ""
     finished: bool = False
 
+    heard: int = -1  # the offset in the journal up to which reports are in `status`
+
     def __post_init__(self) -> None:
-        self.status = FlowStatus(self.run)
+        self.status = FlowStatus(self.run, self.name, self.config.flow.source, self.config.flow.target)
 
     @property
     def name(self) -> str:

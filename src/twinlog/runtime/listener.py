@@ -26,7 +26,7 @@ class Listener:
         self._client = client_of(flow.config, "target")
         self._place = TopicPartition(journal_topic(flow.config.flow.source), REPORTS)
         self._next: int | None = None
-        self._heard: SimpleQueue[Report | str] = SimpleQueue()
+        self._heard: SimpleQueue[Report | int | str] = SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, name=f"listener {flow.name}", daemon=True)
         self._thread.start()
@@ -38,6 +38,8 @@ class Listener:
                 heard = self._heard.get_nowait()
                 if isinstance(heard, Report):
                     self._flow.status.add(heard)
+                elif isinstance(heard, int):
+                    self._flow.heard = heard
                 else:
                     events(self._flow.name, heard)
         for event in self._flow.status.news():
@@ -78,6 +80,8 @@ class Listener:
             self._client.leader(self._place, fresh=True)
             ends, _ = self._client.list_offsets([self._place], LATEST)
             self._next = ends.get(self._place)
+            if self._next is not None:
+                self._heard.put(self._next)
             return False
         answer = self._client.read(self._place, self._next, wait_ms=wait_ms)
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:  # the journal keeps an hour
@@ -89,5 +93,7 @@ class Listener:
             if (report := Report.decode(record.value)) is not None:
                 self._heard.put(report)
         end = batch_end(answer.records, self._next)
-        self._next = end or self._next
+        if end is not None:
+            self._next = end
+            self._heard.put(end)
         return end is not None

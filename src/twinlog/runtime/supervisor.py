@@ -1,37 +1,48 @@
-"""Runs flows until told to stop: starts their queries, starts them again when they end, hears what tasks report."""
+"""Runs flows until told to stop: starts their parts, starts them again when they end, and follows what is wanted."""
 
 import contextlib
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from twinlog.config.flows import FlowConfig
-from twinlog.errors import KafkaError, RelayError, SparkError
-from twinlog.kafka.records import encode
-from twinlog.model import TopicPartition
+from twinlog.errors import RelayError, SparkError
 from twinlog.pipeline import session
-from twinlog.pipeline.datasource import SUPERSEDED
-from twinlog.pipeline.planner import Planner
-from twinlog.pipeline.query import GONE, FlowQuery, QuerySpec, Spark, slots
+from twinlog.pipeline.query import GONE, Spark, slots
 from twinlog.runtime.choice import tasks_of
-from twinlog.runtime.flow_run import FlowRun, client_of
-from twinlog.runtime.listener import Listener
+from twinlog.runtime.flow_run import FlowRun
+from twinlog.runtime.herald import Herald, News
+from twinlog.runtime.parts import RECORDS, Part, Wanted, reconcile, shared
+from twinlog.runtime.records import Manner, Records, ready
 from twinlog.runtime.scratch import scratch
-from twinlog.tracking.journal import COMMANDS, Command, journal_topic
+from twinlog.status.board import Board
 from twinlog.upkeep.keeper import Keeper
 
-_EPOCHS: Final = 1_000_000  # more than a query ever has
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 30.0
-_HEALTHY: Final = 60.0  # a query that ran for so long did not fail because of what it was started with
-_GRACE: Final = 8.0  # for tasks to write their last positions
+# Slots where more flows may come: each is a thread that Spark makes when it is used, and so costs nothing before. But
+# Spark makes as many for messages between its own parts, at once (500 of them take 50 MB), if it is not told otherwise.
+_ROOM: Final = 512
+_FEW_MESSAGES: Final = {"spark.rpc.netty.dispatcher.numThreads": "4"}
+_ENDING: Final = 12.0  # seconds in which all flows have ended, one way or the other
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """`state` is one of starting, running, retrying, failed, finished, ending."""
+
+    state: str
+    error: str = ""
+    tasks: int = 1
+    starts: int = 1
 
 
 class Runtime:
-    """`events` is called with (flow, text) for what an operator should see; `tick` about once a second."""
+    """`events` is called with (flow, text) for what an operator should see; `tick` about four times a second.
+
+    What shall run may be changed at any time (`want`), from any thread; it is carried out in the thread of `run`.
+    """
 
     def __init__(
         self,
@@ -43,76 +54,178 @@ class Runtime:
         once: bool = False,
         conf: dict[str, str] | None = None,
         beating: Sequence[FlowConfig] = (),
+        serving: Path | None = None,
     ) -> None:
-        """`beating` are flows that only emit heartbeats."""
-        self._paths = [str(Path(path).resolve()) for path in paths]
-        self._secrets = secrets.resolve() if secrets else None
+        """`beating` are flows that only emit heartbeats. `serving`: flows come and go, and one that cannot start ends
+        none of the others; it is the folder for what Spark writes.
+        """
+        files = tuple(str(Path(path).resolve()) for path in paths)
         self._master = master
-        self._once = once
+        self._manner = Manner(secrets.resolve() if secrets else None, once, serving is not None)
         self._conf = conf or {}
         self._stop = threading.Event()
-        self.flows = [FlowRun(flow, tasks_of(flow)) for flow in flows]
-        self._keepers = [Keeper(flow) for flow in (*flows, *(() if once else beating))]
+        self._wake = threading.Event()
+        self._asked: list[Wanted] = [
+            Wanted(flow, files, tasks_of(flow) if flow.source else 1) for flow in (*flows, *(() if once else beating))
+        ]
+        self._slots: int | None = None
+        self._folder = serving
+        self._records: dict[str, Records] = {
+            flow.name: Records(flow, self._manner) for flow in self._asked if flow.config.replicates
+        }
+        self._keepers: dict[str, Keeper] = {flow.name: Keeper(flow.config) for flow in self._asked}
+        self._running: dict[Part, object] = {}
+        self._said: set[str] = set()
+        self._herald = Herald()
+        self.board = Board(each.flow.status for each in self._records.values())
+        self.up = False  # whether Spark is
+        self.parts: dict[Part, PartState] = {}  # replaced, never changed: may be read from any thread
+        self._wishes = self._followed = 0
+        self.carried_out = 0  # the number of the last wish that `parts` tells of
+
+    @property
+    def flows(self) -> list[FlowRun]:
+        return [each.flow for each in self._records.values()]
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        return list(self._asked)
+
+    @property
+    def used_paths(self) -> set[str]:
+        """The files that queries read, or will if they are started again. In the thread of `run` only."""
+        return {path for records in self._records.values() for path in records.paths}
 
     def stop(self) -> None:
         """From any thread or signal handler."""
         self._stop.set()
+        self._wake.set()
+
+    def want(self, flows: Sequence[Wanted]) -> int:
+        """What shall run from now on, in place of all that was wanted before; the number of this wish.
+
+        From any thread, but by one at a time.
+        """
+        self._asked = list(flows)
+        self._wishes += 1
+        self._wake.set()
+        return self._wishes
 
     def run(self, events: Callable[[str, str], None], tick: Callable[[], None]) -> None:
         """Returns when all is copied (`once`) or `stop` was called; raises what cannot be mended by trying again."""
-        for flow in self.flows:
-            ready(flow.config, flow.run)
+        if not self._manner.patient:
+            for flow in self.flows:
+                ready(flow.config, flow.run)
         with self._spark() as (spark, folder):
             events("", f"Spark {spark.version} is up")
-            self._share(slots(spark), events)
-            listeners = [Listener(flow) for flow in self.flows]
+            self._folder = folder
+            self._slots = slots(spark)
+            if not self._manner.patient:
+                self._fit()
+            self.up = True
             try:
-                if not self._once:
-                    for keeper in self._keepers:
-                        keeper.start()
-                for number, flow in enumerate(self.flows):
-                    if not self._stop.is_set():
-                        self._start(spark, folder / f"checkpoint-{number}", flow)
-                while not self._stop.is_set() and not all(flow.finished for flow in self.flows):
-                    self._stop.wait(0.25)
-                    for number, flow in enumerate(self.flows):
-                        listeners[number].take(events)
-                        self._look_after(spark, folder / f"checkpoint-{number}", flow, events)
-                    for keeper in self._keepers:
+                while not self._stop.is_set() and not self._finished:
+                    self._follow(events)
+                    for records in self._records.values():
+                        records.look(spark, events)
+                    for keeper in self._keepers.values():
                         keeper.take(events)
+                    self._tell()
                     tick()
+                    self._wake.wait(0.25)
+                    self._wake.clear()
             finally:
-                for keeper in self._keepers:
-                    keeper.stop()
-                self._end()
-                if all(flow.finished for flow in self.flows):
-                    for keeper in self._keepers:
-                        keeper.once()
-                for keeper in self._keepers:
-                    keeper.take(events)
-                for listener in listeners:
-                    listener.finish(events)
+                self._end(spark, events)
                 tick()
 
-    def _share(self, there: int | None, events: Callable[[str, str], None]) -> None:
-        """A task holds its slot for an epoch, so one without a slot would not move for as long."""
-        wanted = sum(flow.tasks for flow in self.flows)
-        if there is None or there >= wanted:
-            return
-        if there < len(self.flows):
-            raise RelayError(f"--master {self._master} runs {there} tasks at a time, and each flow needs one: raise it")
-        spare = there - len(self.flows)
-        for flow in self.flows:
-            fewer = 1 + (flow.tasks - 1) * spare // (wanted - len(self.flows))
-            if fewer < flow.tasks:
-                events(flow.name, f"{fewer} of {flow.tasks} tasks, as --master {self._master} has no room for more")
-                flow.tasks = fewer
+    @property
+    def _finished(self) -> bool:
+        return self._manner.once and all(each.flow.finished for each in self._records.values())
+
+    def _follow(self, events: Callable[[str, str], None]) -> None:
+        """Takes the steps to what is wanted now."""
+        self._followed, asked = self._wishes, self._asked
+        wanted = shared(asked, self._slots)
+        self._say_fewer(asked, wanted, events)
+        steps = reconcile(self._running, wanted)
+        by_name = {flow.name: flow for flow in wanted}
+        for name in [name for name in self._keepers if name not in by_name]:
+            self._keepers[name].stop()
+            self._keepers.pop(name).take(events)
+        for flow in wanted:
+            self._keepers.setdefault(flow.name, Keeper(flow.config)).change(flow.config)
+        for part in steps.stop:
+            self._stop_part(part)
+        for part in steps.start:
+            self._start_part(part, by_name[part.flow])
+        for name in [name for name in self._records if name not in by_name or not _may_replicate(by_name[name].config)]:
+            if not self._records[name].running:
+                self._records.pop(name).close(events)
+        for flow in wanted:
+            if self._manner.patient and flow.name not in self._records and _may_replicate(flow.config):
+                self._records[flow.name] = Records(flow, self._manner)  # paused: it is seen all the same
+        shown = [each.flow.status for each in self._records.values()]
+        if shown != self.board.flows:
+            self.board.show(shown)
+
+    def _stop_part(self, part: Part) -> None:
+        del self._running[part]
+        if part.subject != RECORDS:
+            if part.flow in self._keepers:
+                self._keepers[part.flow].stop([part.subject])
+        elif part.flow in self._records:
+            self._records[part.flow].end()
+
+    def _start_part(self, part: Part, wanted: Wanted) -> None:
+        self._running[part] = wanted.likeness(part.subject)
+        if part.subject == RECORDS:
+            if part.flow not in self._records:
+                self._records[part.flow] = Records(wanted, self._manner)
+            assert self._folder is not None
+            self._records[part.flow].begin(wanted, self._folder / "checkpoints")
+        elif not self._manner.once:
+            self._keepers[part.flow].start([part.subject])
+
+    def _tell(self) -> None:
+        """What runs, for whoever asks from another thread."""
+        found: dict[Part, PartState] = {}
+        for part in self._running:
+            error = self._keepers[part.flow].errors.get(part.subject, "") if part.flow in self._keepers else ""
+            found[part] = PartState("failed" if error else "running", error)
+        for name, records in self._records.items():
+            if records.state != "idle":
+                found[Part(name, RECORDS)] = PartState(
+                    records.state, records.flow.error, records.flow.tasks, records.flow.starts
+                )
+        self.parts = found
+        self.carried_out = self._followed
+        configs = {flow.name: flow.config for flow in self._asked}
+        self._herald.tell(
+            News(each.flow, each.state, configs.get(name), self._keepers.get(name))
+            for name, each in self._records.items()
+        )
+
+    def _fit(self) -> None:
+        moving = len(self._records)
+        if self._slots is not None and self._slots < moving:
+            raise RelayError(
+                f"--master {self._master} runs {self._slots} tasks at a time, and each flow needs one: raise it"
+            )
+
+    def _say_fewer(self, asked: Sequence[Wanted], given: Sequence[Wanted], events: Callable[[str, str], None]) -> None:
+        for before, after in zip(asked, given, strict=True):
+            text = f"{after.tasks} of {before.tasks} tasks, as --master {self._master} has no room for more"
+            if 0 < after.tasks < before.tasks and f"{after.name}: {text}" not in self._said:
+                self._said.add(f"{after.name}: {text}")
+                events(after.name, text)
 
     @contextlib.contextmanager
     def _spark(self) -> Iterator[tuple[Spark, Path]]:
-        wanted = sum(flow.tasks for flow in self.flows) + len(self.flows)
-        with scratch() as folder:
-            spark = session.start(self._master, wanted, folder, self._conf)
+        room, conf = sum(flow.tasks + 1 for flow in self.flows), self._conf
+        if self._manner.patient:
+            room, conf = _ROOM, {**_FEW_MESSAGES, **self._conf}
+        with scratch() if self._folder is None else contextlib.nullcontext(self._folder) as folder:
+            spark = session.start(self._master, room, folder, conf)
             try:
                 with session.hushed():
                     yield spark, folder
@@ -123,94 +236,28 @@ class Runtime:
             finally:
                 session.stop(spark)
 
-    def _start(self, spark: Spark, checkpoint: Path, flow: FlowRun) -> None:
-        # A new folder each time: positions are on the target. So epochs are numbered anew, and in another range, or
-        # reports of two queries could not be told apart.
-        place = checkpoint / uuid.uuid4().hex
-        flow.began = time.monotonic()
-        flow.starts += 1
-        flow.query = FlowQuery(
-            spark,
-            QuerySpec(
-                flow.name,
-                self._paths,
-                self._secrets,
-                flow.run,
-                flow.tasks,
-                place.as_uri(),
-                self._once,
-                flow.starts * _EPOCHS,
-            ),
-        )
-
-    def _look_after(self, spark: Spark, checkpoint: Path, flow: FlowRun, events: Callable[[str, str], None]) -> None:
-        if flow.finished:
-            return
-        if flow.query is not None:
-            if flow.query.active:
-                return
-            flow.error = flow.query.error()
-            flow.query = None
-            if not flow.error and self._once:
-                flow.finished = True
-                return
-            self._fail(flow, f"the query ended ({flow.error or 'no reason given'})", events)
-        if time.monotonic() >= flow.again_at:
-            try:
-                self._start(spark, checkpoint, flow)
-            except RelayError as error:
-                flow.error = str(error)
-                self._fail(flow, f"the query does not start ({error})", events)
-
-    def _fail(self, flow: FlowRun, what: str, events: Callable[[str, str], None]) -> None:
-        """It is tried again, if that makes sense."""
-        if SUPERSEDED in flow.error or flow.error == GONE:
-            raise RelayError(flow.error)
-        now = time.monotonic()
-        if now - flow.began > _HEALTHY:
-            flow.failures = 0
-        pause = min(_FIRST_PAUSE * 2**flow.failures, _LONGEST_PAUSE)
-        flow.failures += 1
-        flow.again_at = now + pause
-        events(flow.name, f"{what}; it starts again in {pause:.0f} s")
-
-    def _end(self) -> None:
-        """Tasks write their last positions, then the queries end."""
-        with contextlib.suppress(RelayError):  # whoever has no Spark any more has nothing to end
-            running = [flow for flow in self.flows if flow.query is not None and flow.query.active]
-            told = []
-            for flow in running:
-                with contextlib.suppress(KafkaError):  # then nothing can be written either
-                    _command(flow, "stop")
-                    told.append(flow)
-            deadline = time.monotonic() + _GRACE
-            while time.monotonic() < deadline and any(flow.query and flow.query.relaying for flow in told):
-                time.sleep(0.05)
-            for flow in running:
-                if flow.query is not None:
-                    flow.query.stop()
+    def _end(self, spark: Spark, events: Callable[[str, str], None]) -> None:
+        """Tasks write their last positions, then the queries end; the chores come last where all is copied."""
+        all_copied = bool(self._records) and all(each.flow.finished for each in self._records.values())
+        for keeper in self._keepers.values():
+            keeper.stop()
+        for records in self._records.values():
+            records.end()
+        deadline = time.monotonic() + _ENDING
+        while time.monotonic() < deadline and any(each.running for each in self._records.values()):
+            for records in self._records.values():
+                records.look(spark, events)
+            time.sleep(0.05)
+        if all_copied:
+            for keeper in self._keepers.values():
+                keeper.once()
+        for keeper in self._keepers.values():
+            keeper.take(events)
+        for records in self._records.values():
+            records.close(events)
+        self._herald.close()
+        self.parts, self.up = {}, False
 
 
-def ready(config: FlowConfig, run: str) -> None:
-    """Both clusters answer, and have the topics that a flow needs beside those with records.
-
-    Raises one line that says what is missing; before Spark, where nobody would see it.
-    """
-    planner = Planner(config, run)
-    try:
-        planner.source.metadata([])
-        planner.target.metadata([])
-        planner.make_topics()
-    finally:
-        planner.close()
-
-
-def _command(flow: FlowRun, verb: str) -> None:
-    client = client_of(flow.config, "target")
-    try:
-        place = TopicPartition(journal_topic(flow.config.flow.source), COMMANDS)
-        client.append(
-            place, encode([(int(time.time() * 1000), None, Command(verb, flow.run, flow=flow.name).encode(), ())])
-        )
-    finally:
-        client.close()
+def _may_replicate(config: FlowConfig) -> bool:
+    return config.source is not None and config.source.settings.enabled

@@ -3,7 +3,9 @@
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -17,6 +19,19 @@ from twinlog.surface import config_show
 @click.version_option(twinlog.__version__, prog_name="twinlog")
 def cli() -> None:
     """Twinlog keeps a Kafka cluster's twin: replication that reads MirrorMaker 2's configuration."""
+
+
+def _door_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What `run` and `serve` have in common: who may come in, and how it is told what happens."""
+    file = click.Path(path_type=Path)
+    for option in (
+        click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Lines, or JSON."),
+        click.option("--auth-file", metavar="FILE", type=file, help="Ask for a password: lines of user: password."),
+        click.option("--tls-key", metavar="PEM", type=file, help="Its private key, if that is in another file."),
+        click.option("--tls-cert", metavar="PEM", type=file, help="Serve https, by this certificate."),
+    ):
+        command = option(command)
+    return command
 
 
 @cli.group()
@@ -64,6 +79,9 @@ def show(paths: tuple[str, ...], flow: str | None, only_set: bool, as_json: bool
 @click.option(
     "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
 )
+@click.option("--port", type=click.IntRange(0, 65535), help="Serve a page, /metrics and Connect's API here.")
+@click.option("--host", help="Where; only this machine is served if it is not given.")
+@_door_options
 def run(
     paths: tuple[str, ...],
     once: bool,
@@ -72,20 +90,100 @@ def run(
     master: str | None,
     conf: tuple[str, ...],
     secrets: Path | None,
+    port: int | None,
+    host: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    auth_file: Path | None,
+    log_format: Literal["text", "json"],
 ) -> None:
     """Replicate: run every enabled flow of CONFIG until it is stopped (Ctrl-C, SIGTERM).
+
+    With --port a page shows how it goes, and Kafka Connect's API can look and pause; to make and change connectors by
+    that API, use twinlog serve.
 
     Exit codes: 0 stopped, or all copied (--once); 2 the configuration or the call is wrong; 1 anything else.
     """
     from twinlog.surface import run as runner  # noqa: PLC0415  # Spark takes a second to import; other commands need it not
 
-    settings = dict(each.partition("=")[::2] for each in conf)
-    if "" in settings or not all("=" in each for each in conf):
-        raise click.UsageError("--conf takes KEY=VALUE, such as spark.ui.enabled=true")
+    settings = _spark_settings(conf)
+    if port is None and (host or tls_cert or tls_key or auth_file):
+        raise click.UsageError(
+            "--host, --tls-cert, --tls-key and --auth-file are about what --port serves: give it, too"
+        )
     if "-" in paths:
         raise click.UsageError("twinlog run reads its configuration from files: Spark's processes must read it, too")
     aliases = [alias for text in clusters for alias in text.replace(",", " ").split()]
-    runner.run(paths, flows=flows, clusters=aliases, once=once, master=master, secrets=secrets, conf=settings)
+    door = None if port is None else runner.Door(port, host or "127.0.0.1", tls_cert, tls_key, auth_file)
+    runner.run(
+        paths,
+        flows=flows,
+        clusters=aliases,
+        once=once,
+        master=master,
+        secrets=secrets,
+        conf=settings,
+        door=door,
+        log_format=log_format,
+    )
+
+
+@cli.command()
+@click.argument("worker", metavar="[WORKER.properties]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Where Connect's API is served (default: the file's, 8083)."
+)
+@click.option(
+    "--host", help="On which address; only this machine is served if neither this nor the file's listeners say more."
+)
+@click.option(
+    "--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster of the worker's topics; beats the file's."
+)
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs: spark://host:7077, yarn, k8s://... (default: embedded)."
+)
+@click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting for Spark; may be repeated.")
+@_door_options
+def serve(
+    worker: Path | None,
+    port: int | None,
+    host: str | None,
+    bootstrap_servers: str | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    auth_file: Path | None,
+    log_format: Literal["text", "json"],
+) -> None:
+    """Serve Kafka Connect's REST API for MM2's connectors, and run those that it is given.
+
+    WORKER.properties is a Connect worker's file (connect-distributed.properties). Connectors are kept in its config
+    topic, as Connect keeps them: those of a Connect cluster that was stopped go on here, and back. One place at a
+    time: a second twinlog serve with the same group takes the connectors over from the first.
+
+    Exit codes: 0 stopped; 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import door  # noqa: PLC0415  # Spark and HTTP take a second to import
+    from twinlog.surface import serve as server  # noqa: PLC0415
+
+    server.serve(
+        worker,
+        bootstrap=bootstrap_servers,
+        host=host,
+        port=port,
+        master=master,
+        conf=_spark_settings(conf),
+        lock=door.Lock(tls_cert, tls_key, auth_file),
+        log_format=log_format,
+    )
+
+
+def _spark_settings(conf: tuple[str, ...]) -> dict[str, str]:
+    settings = dict(each.partition("=")[::2] for each in conf)
+    if "" in settings or not all("=" in each for each in conf):
+        raise click.UsageError("--conf takes KEY=VALUE, such as spark.ui.enabled=true")
+    return settings
 
 
 @cli.group()
@@ -222,6 +320,55 @@ def doctor(
     found = view.doctor(read, read.flows if flow is None else _only(read, flow).flows, clusters)
     _print(view.as_json(found) if as_json else view.as_text(found))
     return view.exit_code(found)
+
+
+@cli.command()
+@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@click.option("--topic", metavar="NAME", help="The partitions of this topic, with their offsets on both sides.")
+@click.option("--topics", is_flag=True, help="Every topic, not only those that have not caught up.")
+@click.option("--groups", is_flag=True, help="Where consumer groups stand on both sides, and their checkpoints.")
+@click.option("--watch", is_flag=True, help="Again and again, about once a second, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts; with --watch one document per line.")
+@click.option(
+    "--max-lag-seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    help="More than this behind is lagging. Default: 60.",
+)
+@click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+def status(
+    paths: tuple[str, ...],
+    flow: str | None,
+    topic: str | None,
+    topics: bool,
+    groups: bool,
+    watch: bool,
+    as_json: bool,
+    max_lag_seconds: float,
+    secrets: Path | None,
+) -> int:
+    """Have we caught up? How each flow is, from any machine that reaches its clusters. Changes nothing.
+
+    What runs is told by its journal on the target, about a second late. Where nobody runs a flow, both clusters are
+    looked at, to tell what waits to be copied.
+
+    Exit codes: 0 healthy, 3 lagging (more than --max-lag-seconds behind), 4 broken (not run, stopped, or it will not
+    get better by itself); the worst of all flows counts. 2 the configuration or the call is wrong; 1 anything else.
+    """
+    from twinlog.surface import status as view  # noqa: PLC0415  # its clients take time to import
+
+    read = load(paths, secrets)
+    wanted = view.chosen(read, read.flows if flow is None else _only(read, flow).flows)
+    shown = view.View(max_lag_seconds, topic, topics, groups)
+    if watch:
+        return view.watch(wanted, shown, as_lines=as_json)
+    found = view.look(wanted, shown)
+    _print(view.as_json(found, shown) if as_json else view.as_text(found, shown))
+    return view.exit_code(found, shown)
 
 
 def _only(config: Config, wanted: str) -> Config:

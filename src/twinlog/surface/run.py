@@ -1,47 +1,28 @@
 """`twinlog run`: lines for what happens, and one line that moves while something is being copied."""
 
+import contextlib
 import signal
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twinlog.config import load
+from twinlog.config.flows import FlowConfig
 from twinlog.errors import RelayError
 from twinlog.runtime.choice import beating, chosen
 from twinlog.runtime.flow_run import FlowRun
 from twinlog.runtime.supervisor import Runtime
+from twinlog.surface.logs import Format, Log
 from twinlog.surface.numbers import amount, counted, size
+
+if TYPE_CHECKING:
+    from twinlog.surface.http.server import Server
 
 _TOGETHER = 1.0
 _LASTS = 3.0  # a leader that moves is no news
 _SELDOM = 30.0
-
-
-class Screen:
-    """Writes to standard error; a moving line only where a person looks."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._shown = ""
-        self._drawn_at = 0.0
-
-    def line(self, text: str) -> None:
-        self._wipe()
-        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-    def moving(self, text: str) -> None:
-        now = time.monotonic()
-        if self._live and now - self._drawn_at >= 0.5:
-            self._drawn_at = now
-            self._wipe()
-            self._shown = text[:118]
-            print(self._shown, end="", file=sys.stderr, flush=True)
-
-    def _wipe(self) -> None:
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr)
-            self._shown = ""
 
 
 class Extent:
@@ -87,6 +68,56 @@ class Troubles:
         return text
 
 
+class Watch:
+    """Says what happens to flows: lines for what stays, one line that moves."""
+
+    def __init__(self, log: Log, runtime: Runtime, *, once: bool = False) -> None:
+        self._log, self._runtime, self._once = log, runtime, once
+        self._extents: dict[str, Extent] = {}
+        self._troubles: dict[str, Troubles] = {}
+        self._lately: dict[tuple[str, str], float] = {}
+
+    def events(self, flow: str, text: str) -> None:
+        """Several tasks, and the planner, may see the same."""
+        now = time.monotonic()
+        for said in [said for said, at in self._lately.items() if now - at > _SELDOM]:
+            del self._lately[said]
+        if (flow, text) not in self._lately:
+            self._lately[flow, text] = now
+            self._log.line(text, flow=flow)
+
+    def tick(self) -> None:
+        flows = self._runtime.flows
+        for flow in flows:
+            if text := self._extents.setdefault(flow.name, Extent()).news(flow):
+                self._log.line(text, flow=flow.name)
+            if text := self._troubles.setdefault(flow.name, Troubles()).news(flow):
+                self._log.line(text, flow=flow.name)
+        self._log.moving("   ".join(_summary(flow, once=self._once) for flow in flows))
+
+
+@contextlib.contextmanager
+def stopped_by_signals(runtime: Runtime) -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda _n, _f: runtime.stop()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the API is served, by which certificate, and whose passwords are in which file."""
+
+    port: int
+    host: str = "127.0.0.1"
+    certificate: Path | None = None
+    key: Path | None = None
+    users: Path | None = None
+
+
 def run(
     paths: Sequence[str],
     *,
@@ -96,49 +127,47 @@ def run(
     master: str | None,
     secrets: Path | None,
     conf: dict[str, str],
+    door: Door | None = None,
+    log_format: Format = "text",
 ) -> int:
     config = load(paths, secrets)
     wanted = chosen(config, flows, clusters)
     only = beating(config, flows, clusters)
     runtime = Runtime(wanted, paths=paths, secrets=secrets, master=master, once=once, conf=conf, beating=only)
-    screen = Screen()
-    for flow in runtime.flows:
-        screen.line(f"{flow.name}: {counted(flow.tasks, 'task')}")
-    before = [signal.signal(number, lambda _n, _f: runtime.stop()) for number in (signal.SIGTERM, signal.SIGINT)]
-    began = time.monotonic()
-    extents = {flow.name: Extent() for flow in runtime.flows}
-    troubles = {flow.name: Troubles() for flow in runtime.flows}
-
-    lately: dict[tuple[str, str], float] = {}
-
-    def events(flow: str, text: str) -> None:
-        """Several tasks, and the planner, may see the same."""
-        now = time.monotonic()
-        for said in [said for said, at in lately.items() if now - at > _SELDOM]:
-            del lately[said]
-        if (flow, text) not in lately:
-            lately[flow, text] = now
-            screen.line(f"{flow}: {text}" if flow else text)
-
-    def tick() -> None:
+    with Log(log_format) as log, contextlib.ExitStack() as stack:
         for flow in runtime.flows:
-            if text := extents[flow.name].news(flow):
-                screen.line(f"{flow.name}: {text}")
-            if text := troubles[flow.name].news(flow):
-                screen.line(f"{flow.name}: {text}")
-        screen.moving("   ".join(_summary(flow, once=once) for flow in runtime.flows))
+            log.line(counted(flow.tasks, "task"), flow=flow.name)
+        watch = Watch(log, runtime, once=once)
+        stack.enter_context(stopped_by_signals(runtime))
+        if door is not None:
+            stack.enter_context(_open(door, runtime, (*wanted, *only), log))
+        began = time.monotonic()
+        runtime.run(watch.events, watch.tick)
+        return _farewell(runtime, log, time.monotonic() - began, once=once)
 
-    try:
-        runtime.run(events, tick)
-    finally:
-        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
-            signal.signal(number, handler)
-    seconds = time.monotonic() - began
+
+def _open(door: Door, runtime: Runtime, flows: Sequence[FlowConfig], log: Log) -> "Server":
+    from twinlog.connect.run_worker import RunWorker  # noqa: PLC0415  # a run without a door needs no HTTP
+    from twinlog.surface import door as doors  # noqa: PLC0415
+
+    lock = doors.Lock(door.certificate, door.key, door.users)
+    worker = RunWorker(runtime, f"{door.host}:{door.port}")
+    server = doors.server(
+        worker, runtime.board, lambda: doors.plan_json(flows), host=door.host, port=door.port, lock=lock
+    )
+    worker.known_as(f"{door.host}:{server.port}")
+    log.line(f"{server.url} shows it: the page, /metrics, and Kafka Connect's API to look and to pause")
+    if warning := doors.open_to_all(door.host, lock):
+        log.line(warning, level="WARN")
+    return server
+
+
+def _farewell(runtime: Runtime, log: Log, seconds: float, *, once: bool) -> int:
     broken = []
     for flow in runtime.flows:
         status = flow.status
         volume = size(status.total("bytes"))
-        screen.line(f"{flow.name}: {counted(status.total('records'), 'record')}, {volume} copied in {seconds:.0f} s")
+        log.line(f"{counted(status.total('records'), 'record')}, {volume} copied in {seconds:.0f} s", flow=flow.name)
         broken += [f"{flow.name}: {event['text']}" for event in status.events if event.get("kind") == "left out"]
         broken += [f"{flow.name}: {each.error}" for each in status.partitions.values() if each.state == "stopped"]
     if once and not all(flow.finished for flow in runtime.flows):

@@ -31,6 +31,16 @@ def waits(
     flow: FlowConfig, source: Client, target: Client, found: Sequence[Match], metadata: Metadata
 ) -> dict[TopicPartition, Wait]:
     """Of every partition of these topics that has a leader; `metadata` is the source's."""
+    known, failed = standing(flow, source, target, found, metadata)
+    sizes = partition_sizes(source, metadata, known)
+    waiting = {place: Wait(0, None, f"its end cannot be read: {codes.name(code)}") for place, code in failed.items()}
+    return waiting | {place: wait(facts, sizes.get(place)) for place, facts in known.items()}
+
+
+def standing(
+    flow: FlowConfig, source: Client, target: Client, found: Sequence[Match], metadata: Metadata
+) -> tuple[dict[TopicPartition, Facts], dict[TopicPartition, int]]:
+    """What is known of each, and the error codes of those whose end cannot be read."""
     assert flow.source is not None
     remote = {
         TopicPartition(each.topic, index): TopicPartition(each.remote, index)
@@ -47,15 +57,12 @@ def waits(
     ends, failed = _offsets(source, remote, LATEST, READ_COMMITTED if committed else 0)
     target_starts, _ = _offsets(target, there, EARLIEST)
     target_ends, _ = _offsets(target, there, LATEST)
-    sizes = partition_sizes(source, metadata, ends)
     known = Known(flow, source, target, pass_over_denied=True)
     known.read()
-    waiting: dict[TopicPartition, Wait] = {
-        place: Wait(0, None, f"its end cannot be read: {codes.name(code)}") for place, code in failed.items()
-    }
+    facts: dict[TopicPartition, Facts] = {}
     for place, end in ends.items():
         cursor = known.cursors.get(place)
-        facts = Facts(
+        facts[place] = Facts(
             anchors=known.anchors(place),
             mm2_offset=known.mm2.get(place),
             source_start=starts.get(place, 0),
@@ -65,8 +72,7 @@ def waits(
             reset=consumer["auto.offset.reset"],
             recreated=_recreated(cursor, str(metadata.topics[place.topic].id)),
         )
-        waiting[place] = wait(facts, sizes.get(place))
-    return waiting
+    return facts, failed
 
 
 def wait(facts: Facts, size: int | None) -> Wait:

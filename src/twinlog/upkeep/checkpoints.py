@@ -8,6 +8,7 @@ MM2 has the rule, but looks only at the syncs of its own direction, which say no
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from twinlog.config.flows import FlowConfig
@@ -20,15 +21,18 @@ from twinlog.model import TopicPartition
 from twinlog.topology.policy import policy_of
 from twinlog.topology.selection import checkpoint_topics_of, group_selection_of, offset_syncs_location
 from twinlog.tracking import offset_syncs
-from twinlog.tracking.checkpoints import Checkpoint, CheckpointStore, candidates
+from twinlog.tracking.checkpoints import Checkpoint, CheckpointStore, candidates, name_on_target
 from twinlog.tracking.group_offsets import Committed, to_write
 from twinlog.tracking.offset_syncs import OffsetSync
 from twinlog.tracking.sync_store import OffsetSyncStore
+from twinlog.upkeep.group_look import MOST_GROUPS, GroupStatus, Names, Written, committed, ends, positions
 from twinlog.upkeep.internal import COMPACTED, ensure, write
 from twinlog.upkeep.routine import Chore, Warn
 
 _KINDS: Final = frozenset({"classic", "consumer", ""})
 _PROTOCOLS: Final = frozenset({"consumer", ""})
+_LOOK: Final = 10.0  # seconds between two looks at where groups stand
+_SHARE: Final = 20  # so many times as long as a look took the next one waits
 
 
 class CheckpointKeeper:
@@ -62,6 +66,12 @@ class CheckpointKeeper:
         self._translations: OffsetSyncStore | None = None  # until the first look
         self.groups: list[str] = []
         self._looked = False
+        self._loaded = False
+        self._written: dict[tuple[str, TopicPartition], Written] = {}
+        self._look_at = 0.0
+        # For whoever watches, from any thread: replaced, never changed
+        self.standing: list[GroupStatus] = []
+        self.checkpoint_ms: int | None = None  # when the newest one was written
 
     def chores(self) -> list[Chore]:
         settings = self._settings
@@ -73,6 +83,7 @@ class CheckpointKeeper:
         if settings.emit_checkpoints_enabled and settings.sync_group_offsets_enabled:
             every = float(settings.sync_group_offsets_interval_seconds)
             chores.append(Chore("group offsets", every, self.sync_groups, first=every))
+        chores.append(Chore("a look at consumer groups", _LOOK, self.look, first=_LOOK / 2))
         return chores
 
     def close(self) -> None:
@@ -116,13 +127,60 @@ class CheckpointKeeper:
         now = int(time.time() * 1000)
         write(self._writer, TopicPartition(self._topic, 0), [(now, each.key(), each.value()) for each in due])
         # Only what is written is known: what failed is emitted again.
+        took = time.time() * 1000 - now
         for checkpoint in due:
             self._store.add(checkpoint)
+            self._written[checkpoint.group, checkpoint.place] = Written(now, took)
+        if due:
+            self.checkpoint_ms = now
         return len(due)
 
     def known(self, group: str) -> dict[TopicPartition, Checkpoint]:
         """The newest checkpoints of a group, by partitions of the target."""
         return self._store.of_group(group)
+
+    def look(self) -> list[GroupStatus]:
+        """Where groups stand on both sides. Not more often than is cheap: with many groups it takes its time."""
+        began = time.monotonic()
+        if began < self._look_at:
+            return self.standing
+        if not self._looked:
+            self.refresh()
+        if not self._loaded and self._translations is None:
+            self._loaded = self._load()
+        groups = self.groups[:MOST_GROUPS]
+        there = {group: self.known(group) for group in groups}
+        rows = positions(committed(self._upstream, groups), there, committed(self._downstream, groups), self._names())
+        upstream = ends(self._source, {TopicPartition(row.source_topic, row.partition) for row in rows})
+        downstream = ends(self._target, {TopicPartition(row.topic, row.partition) for row in rows})
+        found = []
+        for row in rows:
+            place = TopicPartition(row.topic, row.partition)
+            written = self._written.get((row.group, place))
+            found.append(
+                replace(
+                    row,
+                    source_end=upstream.get(TopicPartition(row.source_topic, row.partition)),
+                    target_end=downstream.get(place),
+                    checkpoint_ms=written.time_ms if written else None,
+                    latency_ms=written.latency_ms if written else None,
+                )
+            )
+        self.standing = found
+        now = time.monotonic()
+        self._look_at = now + max(_LOOK / 2, _SHARE * (now - began))
+        return found
+
+    def _names(self) -> Names:
+        source, target = self._settings.source_cluster_alias, self._settings.target_cluster_alias
+        policy = self._policy
+
+        def on_source(topic: str) -> str:
+            if policy.topic_source(topic) == source:
+                return policy.upstream_topic(topic) or topic
+            return policy.format_remote_topic(target, topic)
+
+        return Names(self._accepts, lambda topic: name_on_target(topic, policy, source, target), on_source)
 
     def _accepts(self, topic: str) -> bool:
         """A topic that came from the target is meant by its name there."""
@@ -146,7 +204,10 @@ class CheckpointKeeper:
         try:
             for record in TopicReader(self._target, self._topic).read():
                 try:
-                    self._store.add(Checkpoint.decode(record.key, record.value))
+                    checkpoint = Checkpoint.decode(record.key, record.value)
+                    self._store.add(checkpoint)
+                    self._written[checkpoint.group, checkpoint.place] = Written(record.timestamp)
+                    self.checkpoint_ms = max(self.checkpoint_ms or 0, record.timestamp)
                 except ValueError as error:
                     self._warn(self._topic, f"{self._topic}: a record is passed over: {error}")
         except KafkaError as error:

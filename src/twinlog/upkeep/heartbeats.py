@@ -26,6 +26,7 @@ class HeartbeatKeeper:
         self._place = TopicPartition(policy_of(connector).heartbeats_topic(), 0)
         self._key = Heartbeat(self._settings.source_cluster_alias, self._settings.target_cluster_alias, 0).key()
         self._made = False
+        self.beat_ms: int | None = None  # when the newest one was written; may be read from any thread
 
     def chores(self) -> list[Chore]:
         every = float(self._settings.emit_heartbeats_interval_seconds)
@@ -43,3 +44,4 @@ class HeartbeatKeeper:
         now = int(time.time() * 1000)
         source, target = self._settings.source_cluster_alias, self._settings.target_cluster_alias
         write(self._client, self._place, [(now, self._key, Heartbeat(source, target, now).value())])
+        self.beat_ms = now

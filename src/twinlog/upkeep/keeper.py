@@ -1,14 +1,18 @@
 """All that a flow does beside its records: topics' configs and ACLs, heartbeats, checkpoints, group offsets."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 
 from twinlog.config.flows import FlowConfig
+from twinlog.errors import TwinlogError
 from twinlog.upkeep.checkpoints import CheckpointKeeper
+from twinlog.upkeep.group_look import GroupStatus
 from twinlog.upkeep.heartbeats import HeartbeatKeeper
 from twinlog.upkeep.routine import Routine, attempt
 from twinlog.upkeep.topics import TopicsKeeper
+
+Subject = TopicsKeeper | CheckpointKeeper | HeartbeatKeeper
 
 
 class Keeper:
@@ -19,24 +23,57 @@ class Keeper:
         self._config = config
         self._news: SimpleQueue[str] = SimpleQueue()
         self._said: dict[str, str] = {}
-        self._routines: list[Routine] = []
+        self._routines: dict[str, Routine] = {}
+        self.errors: dict[str, str] = {}  # why a subject could not be begun
+        self._kept: dict[str, Subject] = {}
 
-    def start(self) -> None:
-        for subject, keeper in self._keepers().items():
+    @property
+    def subjects(self) -> list[str]:
+        """What the flow has to keep: topics, checkpoints, heartbeats."""
+        config = self._config
+        wanted = {
+            "topics": config.replicates,
+            "checkpoints": config.emits_checkpoints,
+            "heartbeats": config.emits_heartbeats,
+        }
+        return [subject for subject, is_wanted in wanted.items() if is_wanted]
+
+    def change(self, config: FlowConfig) -> None:
+        """For the subjects that begin from now on."""
+        self._config = config
+
+    def start(self, subjects: Iterable[str] | None = None) -> None:
+        for subject in self.subjects if subjects is None else subjects:
+            self.errors.pop(subject, None)
+            try:
+                keeper = self._keeper(subject)
+            except TwinlogError as error:  # it is this subject's only
+                self.errors[subject] = str(error)
+                self._warn(subject, f"{subject}: {error}")
+                continue
             routine = Routine(f"{subject} of {self.name}", keeper.chores(), self._warn, keeper.close)
-            self._routines.append(routine)
+            self._routines[subject] = routine
+            self._kept[subject] = keeper
             routine.start()
 
     def once(self) -> None:
         """Each chore once, in order, after all records are there."""
-        for subject, keeper in self._keepers().items():
+        for subject in self.subjects:
+            keeper = self._keeper(subject)
             if subject != "heartbeats":  # a single one would only say that the way was open
                 for chore in keeper.chores():
                     attempt(chore, self._warn)
             keeper.close()
 
-    def stop(self) -> None:
-        for routine in self._routines:
+    def stop(self, subjects: Iterable[str] | None = None) -> None:
+        ending = [
+            routine
+            for subject in (list(self._routines) if subjects is None else subjects)
+            if (routine := self._routines.pop(subject, None)) is not None
+        ]
+        for routine in ending:
+            routine.tell_to_end()
+        for routine in ending:
             routine.stop()
 
     def take(self, events: Callable[[str, str], None]) -> None:
@@ -45,16 +82,32 @@ class Keeper:
             while True:
                 events(self.name, self._news.get_nowait())
 
-    def _keepers(self) -> dict[str, "TopicsKeeper | CheckpointKeeper | HeartbeatKeeper"]:
-        config = self._config
-        keepers: dict[str, TopicsKeeper | CheckpointKeeper | HeartbeatKeeper] = {}
-        if config.replicates:
-            keepers["topics"] = TopicsKeeper(config, self._warn)
-        if config.emits_checkpoints:
-            keepers["checkpoints"] = CheckpointKeeper(config, self._warn)
-        if config.emits_heartbeats:
-            keepers["heartbeats"] = HeartbeatKeeper(config)
-        return keepers
+    # For whoever watches
+
+    @property
+    def heartbeat_ms(self) -> int | None:
+        """When the newest one was written."""
+        keeper = self._kept.get("heartbeats")
+        return keeper.beat_ms if isinstance(keeper, HeartbeatKeeper) else None
+
+    @property
+    def checkpoint_ms(self) -> int | None:
+        keeper = self._kept.get("checkpoints")
+        return keeper.checkpoint_ms if isinstance(keeper, CheckpointKeeper) else None
+
+    @property
+    def groups(self) -> list[GroupStatus]:
+        keeper = self._kept.get("checkpoints")
+        return keeper.standing if isinstance(keeper, CheckpointKeeper) else []
+
+    def _keeper(self, subject: str) -> Subject:
+        match subject:
+            case "topics":
+                return TopicsKeeper(self._config, self._warn)
+            case "checkpoints":
+                return CheckpointKeeper(self._config, self._warn)
+            case _:
+                return HeartbeatKeeper(self._config)
 
     def _warn(self, about: str, text: str) -> None:
         """Once, until something else is to be said of the same."""

@@ -35,6 +35,9 @@ class Routine:
             chore.due = now + chore.first
         self._thread.start()
 
+    def tell_to_end(self) -> None:
+        self._ending.set()
+
     def stop(self, patience: float = 3.0) -> None:
         """The chore that is being done is finished, if that does not take long."""
         self._ending.set()
