@@ -14,10 +14,10 @@ from starlette.routing import Route
 
 from twinlog.status.board import Board
 from twinlog.status.flow import FlowStatus
-from twinlog.status.groups import GroupStatus
 from twinlog.surface.http import api, page
 from twinlog.surface.http.server import Server
 from twinlog.tracking.journal import Bulletin, Report
+from twinlog.upkeep.group_look import GroupStatus
 
 Told = dict[str, Any]
 

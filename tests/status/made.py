@@ -5,8 +5,8 @@ from typing import Any
 
 from twinlog.status.board import Board
 from twinlog.status.flow import FlowStatus
-from twinlog.status.groups import GroupStatus
 from twinlog.tracking.journal import Bulletin, Report
+from twinlog.upkeep.group_look import GroupStatus
 
 _SECONDS = 8  # of reports before now
 _PAIRS = (("us", "eu"), ("eu", "us"), ("us", "ap"), ("ap", "eu"))

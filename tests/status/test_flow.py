@@ -8,7 +8,7 @@ import pytest
 
 from twinlog.status.board import Board
 from twinlog.status.flow import FlowStatus, LostRange
-from twinlog.tracking.journal import Report
+from twinlog.tracking.journal import Bulletin, Report
 
 
 def report(second: float, epoch: int = 1, task: int = 0, attempt: int = 0, *, run: str = "run", events: Any = (), **partitions: Any) -> Report:  # fmt: skip
@@ -247,3 +247,24 @@ def test_running_sums_are_right_after_many_reports() -> None:
         assert status.lag == sum(each.lag for each in there)
         assert {id(each) for each in status.behind} == {id(each) for each in there if each.position < each.end}
         assert {id(each) for each in status.troubled} == {id(each) for each in there if each.error}
+
+
+def test_what_becomes_of_a_flow_is_an_event_for_those_who_look_later() -> None:
+    flow = FlowStatus("run")
+    for at, (state, starts, error) in enumerate(
+        [
+            ("starting", 1, ""), ("running", 1, ""), ("running", 1, ""), ("retrying", 1, "no route"),
+            ("retrying", 2, "no route"), ("running", 3, ""), ("paused", 3, ""), ("running", 4, ""),
+        ],
+        start=1,
+    ):  # fmt: skip
+        flow.bulletin(Bulletin("us->eu", "run", 1, at, state, error, 2, starts, None, None))
+    assert [(each["kind"], each["text"], each["time"]) for each in flow.events] == [
+        ("running", "it runs", 2),
+        ("retrying", "it has ended and starts again: no route", 4),
+        ("retrying", "it has ended and starts again: no route", 5),
+        ("running", "it runs", 6),
+        ("paused", "it is paused", 7),
+        ("running", "it runs", 8),
+    ]
+    assert flow.news() == []

@@ -10,7 +10,6 @@ from tests.status.made import made_flow, made_report
 from twinlog.model import Anchor, TopicPartition
 from twinlog.status import keyframe
 from twinlog.status.flow import FlowStatus
-from twinlog.status.groups import GroupStatus
 from twinlog.status.observer import stand
 from twinlog.status.partition import PartitionStatus
 from twinlog.status.standing import stand as stand_by_facts
@@ -18,7 +17,7 @@ from twinlog.status.watch import Follower
 from twinlog.tracking.checkpoints import Checkpoint
 from twinlog.tracking.journal import Bulletin
 from twinlog.tracking.positions import Facts
-from twinlog.upkeep.group_look import Names, positions
+from twinlog.upkeep.group_look import GroupStatus, Names, positions
 
 NOW = time.time()
 

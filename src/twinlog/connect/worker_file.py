@@ -21,7 +21,7 @@ from twinlog.config.table import read
 from twinlog.config.values import FrozenMap, Value
 from twinlog.errors import ConfigError
 from twinlog.security import keystores
-from twinlog.security.tls import _load as load_identity
+from twinlog.security.tls import load_identity
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8083  # Connect's

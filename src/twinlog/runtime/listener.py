@@ -16,6 +16,7 @@ from twinlog.runtime.flow_run import FlowRun, client_of
 from twinlog.tracking.journal import REPORTS, Report, journal_topic
 
 _SILENT: Final = 5.0  # seconds without an answer that are not worth a line
+_LAST: Final = 10.0  # seconds for the last answer: a busy machine takes its time, and what it holds is the final count
 
 
 class Listener:
@@ -48,7 +49,7 @@ class Listener:
     def finish(self, events: Callable[[str, str], None]) -> None:
         """Hears what is there by now, and no more."""
         self._closing.set()
-        self._thread.join(timeout=3)
+        self._thread.join(timeout=_LAST)
         if not self._thread.is_alive():
             with contextlib.suppress(TwinlogError, OSError):
                 while self._hear(0):

@@ -116,7 +116,7 @@ def build(config: Client, files: Files) -> ssl.SSLContext:
     _identify_like_java(made)
     _trust(made, config, files)
     for identity in keystores.identities(config, files):
-        _load(made, identity, config)
+        load_identity(made, identity, config)
     return made
 
 
@@ -205,7 +205,7 @@ def _trust(made: ssl.SSLContext, config: Client, files: Files) -> None:
         ) from None
 
 
-def _load(made: ssl.SSLContext, identity: Identity, config: Client) -> None:
+def load_identity(made: ssl.SSLContext, identity: Identity, config: Client) -> None:
     """Python reads a key only from a file. It gets one in memory, with the key under a password that nobody knows."""
     password = secrets.token_urlsafe(32)
     key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))

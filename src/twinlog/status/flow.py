@@ -105,11 +105,26 @@ class FlowStatus:
         """What its supervisor says of it."""
         if told.run != self.run:
             return
+        if self.told_ms and (told.state, told.starts) != (self.state, self.starts):
+            self._change(told)
         self.state, self.error = told.state, told.error
         self.tasks, self.starts = told.tasks, told.starts
         self.began_ms, self.told_ms = told.began_ms, max(told.time_ms, self.told_ms)
         self.heartbeat_ms, self.checkpoint_ms = told.heartbeat_ms, told.checkpoint_ms
         self._remember(told.time_ms / 1000)
+
+    def _change(self, told: Bulletin) -> None:
+        """For those who look later; whoever runs the flow says it by itself, so it is no news."""
+        text = {
+            "retrying": f"it has ended and starts again: {told.error}",
+            "paused": "it is paused",
+            "stopped": f"it is stopped{': ' if told.error else ''}{told.error}",
+            "finished": "all is copied",
+        }.get(told.state)
+        if text is None and told.state == "running" and self.state in {"retrying", "paused", "stopped", "starting"}:
+            text = "it runs"
+        if text is not None and (told.state != self.state or told.state == "retrying"):
+            self.events.append({"time": told.time_ms, "kind": told.state, "amount": 0, "text": text})
 
     def seen(self, groups: Iterable[GroupStatus]) -> None:
         self.groups = list(groups)

@@ -8,11 +8,11 @@ from typing import Final
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import TwinlogError
 from twinlog.status.flow import FlowStatus
-from twinlog.status.groups import GroupStatus
 from twinlog.status.partition import PartitionStatus
 from twinlog.status.standing import newest_heartbeat, partitions_of
 from twinlog.status.watch import Watch
 from twinlog.upkeep.checkpoints import CheckpointKeeper
+from twinlog.upkeep.group_look import GroupStatus
 
 _RUNS: Final = frozenset({"starting", "running", "retrying"})  # whose reports say where partitions are
 _LOOK: Final = 15.0  # seconds between looks at clusters, while one watches

@@ -1,5 +1,6 @@
 """How something was of late: count, average, least and most of about a minute, in a few numbers. Pure."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -43,12 +44,12 @@ class Window:
     def over(self, seconds: float) -> tuple[float, float, float] | None:
         """Least, average and most in the minute before; None: there was nothing."""
         oldest = int(seconds) // _SECONDS - _KEPT
-        kept = [bucket for bucket in self._buckets if bucket[0] > oldest and bucket[1]]
-        if not kept:
-            return None
-        count = sum(bucket[1] for bucket in kept)
-        return (
-            min(bucket[3] for bucket in kept),
-            sum(bucket[2] for bucket in kept) / count,
-            max(bucket[4] for bucket in kept),
-        )
+        count = total = 0.0
+        least, most = math.inf, -math.inf
+        for number, n, s, low, high in self._buckets:  # one loop: a scrape asks this of every partition
+            if number > oldest and n:
+                count += n
+                total += s
+                least = min(least, low)
+                most = max(most, high)
+        return (least, total / count, most) if count else None

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from twinlog.status.flow import FlowStatus, LostRange
-from twinlog.status.groups import GroupStatus
 from twinlog.status.partition import PartitionStatus
 from twinlog.status.topic import TopicStatus, topics_of
 from twinlog.surface.http.lagging import level
+from twinlog.upkeep.group_look import GroupStatus
 
 TOPIC = (
     "flow", "topic", "remote", "partitions", "lag", "lag_seconds", "records", "bytes", "records_per_s", "bytes_per_s",

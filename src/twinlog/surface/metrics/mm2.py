@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
-from twinlog.status.groups import GroupStatus
 from twinlog.status.partition import PartitionStatus
 from twinlog.surface.metrics.connectors import SOURCE, Connector, ConnectorTask
 from twinlog.surface.metrics.table import Section, counter, gauge
 from twinlog.surface.metrics.tally import BYTES, RECORDS, SKIPPED, Account
 from twinlog.surface.metrics.text import jmx, labels
 from twinlog.surface.metrics.view import OF_CONSUMER, OF_MIRROR, View, consumer_id, producer_id
+from twinlog.upkeep.group_look import GroupStatus
 
 _OF_GROUP: Final = ("source", "target", "group", "topic", "partition")
 _OF_TASK: Final = ("connector", "task")
