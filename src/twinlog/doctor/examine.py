@@ -1,12 +1,12 @@
 """The door of this room: tries everything that can be tried, and says what was found. Nothing is changed anywhere."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 from twinlog.config.flows import Config, FlowConfig
-from twinlog.doctor import certificates, cluster, flows, health, reach, seeing, versions
+from twinlog.doctor import certificates, cluster, flows, health, machine, reach, seeing, traces, versions
 from twinlog.doctor.aside import side_by_side
 from twinlog.doctor.doors import clients_of, doors
 from twinlog.doctor.facts import Address, ClusterFacts, Door, FlowFacts, Knock
@@ -24,13 +24,20 @@ _CLUSTER: Final = 60.0
 _FLOW: Final = 180.0
 
 
-def examine(config: Config, chosen: Sequence[FlowConfig], clusters: Collection[str], step: Step) -> list[Finding]:
-    """`chosen`: the flows to be looked at; `clusters`: those that are knocked at."""
+def examine(
+    config: Config,
+    chosen: Sequence[FlowConfig],
+    clusters: Collection[str],
+    step: Step,
+    log: Iterable[str] | None = None,
+) -> list[Finding]:
+    """`chosen`: the flows to be looked at; `clusters`: those that are knocked at; `log`: lines of MM2's, to explain."""
     found = [
         Finding(each.level, "configuration", CONFIGURATION, each.where, each.text)
         for each in config.problems
         if each.level != "note"
     ]
+    found += machine.findings(machine.looked_at())
     ways, badly = _ways(doors(config, chosen, clusters), step)
     found += badly
     found += _doors(ways)
@@ -46,6 +53,8 @@ def examine(config: Config, chosen: Sequence[FlowConfig], clusters: Collection[s
             found += flows.findings(sight, seen, config.flows, ids)
         except TwinlogError as error:  # of a filter or policy of the operator's own
             found.append(Finding("error", "configuration", str(sight.flow), "", *halves(str(error))))
+    if log is not None:
+        found += traces.findings(traces.recognised(log), found)
     return found
 
 

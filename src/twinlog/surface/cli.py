@@ -300,12 +300,18 @@ def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json
 @click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
 @click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
 @click.option("--cluster", "clusters", metavar="ALIAS", multiple=True, help="Only this cluster; may be repeated.")
+@click.option("--log", metavar="FILE", type=click.Path(path_type=Path), help="Explain what stands in MM2's log, too.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @click.option(
     "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
 )
 def doctor(
-    paths: tuple[str, ...], flow: str | None, clusters: tuple[str, ...], as_json: bool, secrets: Path | None
+    paths: tuple[str, ...],
+    flow: str | None,
+    clusters: tuple[str, ...],
+    log: Path | None,
+    as_json: bool,
+    secrets: Path | None,
 ) -> int:
     """Try each cluster from this machine, and say what is wrong, or would be, and what to do. Changes nothing.
 
@@ -317,7 +323,7 @@ def doctor(
     from twinlog.surface import doctor as view  # noqa: PLC0415  # its clients take time to import
 
     read = load(paths, secrets)
-    found = view.doctor(read, read.flows if flow is None else _only(read, flow).flows, clusters)
+    found = view.doctor(read, read.flows if flow is None else _only(read, flow).flows, clusters, log)
     _print(view.as_json(found) if as_json else view.as_text(found))
     return view.exit_code(found)
 

@@ -1,9 +1,11 @@
 """`twinlog doctor`: what was found at the clusters, as text and as JSON."""
 
+import contextlib
 import json
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from twinlog.config import Config, FlowConfig
 from twinlog.doctor.examine import examine
@@ -17,7 +19,9 @@ _PLACE = 32  # characters that a place may take beside what is said of it
 _EXIT = 1
 
 
-def doctor(config: Config, flows: Sequence[FlowConfig], clusters: Collection[str]) -> list[Finding]:
+def doctor(
+    config: Config, flows: Sequence[FlowConfig], clusters: Collection[str], log: Path | None = None
+) -> list[Finding]:
     """Of these flows and their clusters; of one of these clusters only, where some are named."""
     unknown = [alias for alias in clusters if alias not in config.clusters]
     if unknown:
@@ -27,8 +31,10 @@ def doctor(config: Config, flows: Sequence[FlowConfig], clusters: Collection[str
         used = dict.fromkeys(alias for flow in flows for alias in (flow.flow.source, flow.flow.target))
     else:
         used = dict.fromkeys(config.clusters)
-    with Progress("twinlog doctor") as progress:
-        return examine(config, flows, [alias for alias in used if not clusters or alias in clusters], progress.step)
+    wanted = [alias for alias in used if not clusters or alias in clusters]
+    with Progress("twinlog doctor") as progress, contextlib.ExitStack() as stack:
+        lines = stack.enter_context(log.open(errors="replace")) if log else None
+        return examine(config, flows, wanted, progress.step, lines)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
