@@ -4,6 +4,9 @@ The family: this process (the driver), its JVM, and Spark's Python processes, wh
 * Ctrl-C reaches only this process: the JVM leads a session of its own, and all others are in it.
 * When this process dies, however it dies, the pipe to the JVM's standard input ends; the JVM exits, the pipes to the
   Python daemons end, and those end their workers. (For readers see `leash`.)
+
+With a master, executors are elsewhere, and only the driver's part is ours. A program that `spark-submit` has started is
+the child of a JVM that is there already (`SUBMITTED`): that one is used, and its settings are the submitter's.
 """
 
 import contextlib
@@ -17,6 +20,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, accumulators
@@ -32,6 +36,8 @@ from twinlog.pipeline import spark_home
 _LOG = "spark.log"  # what Spark says
 _ERRORS = "spark.err"  # what its JVM and its Python processes say beside
 _FLAGS = "spark.driver.extraJavaOptions"
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: where its JVM listens
+SUBMITTED = "spark-submit"  # in place of a master's address: the Spark that has started this program
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 # For any master.
@@ -40,6 +46,7 @@ _GENERAL = {
     "spark.scheduler.mode": "FAIR",  # flows share the slots; first come, first served would starve the second flow
     "spark.speculation": "false",  # a second attempt beside a slow one would relay everything twice
     "spark.python.worker.reuse": "true",
+    "spark.python.authenticate.socketTimeout": "60s",  # Spark's 15 s end a query where a machine is busy
     "spark.python.daemon.module": "twinlog.pipeline.worker_daemon",
     "spark.sql.streaming.pollingDelay": "1ms",  # our reader waits by itself; Spark's sleep only lengthens the gap
     "spark.sql.adaptive.enabled": "false",  # not for streams; saves a warning for each query
@@ -53,6 +60,16 @@ _EMBEDDED = {
     "spark.driver.memory": "512m",  # Spark refuses to start below 450 MB; its live objects take 50
     "spark.python.unix.domain.socket.enabled": "true",  # TCP's delayed acknowledgements cost 45 ms a stage
     "spark.ui.enabled": "false",
+}
+
+# Where executors are processes of their own, on other machines.
+_CLUSTER = {
+    "spark.executor.memory": "512m",  # for the JVM, which only hands claims to Python; Spark refuses less than 450 MB
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # A machine that is gone without a word is missed after 30 s; by Spark's defaults after two to three minutes.
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
+    "spark.network.timeoutInterval": "5s",
 }
 
 # For checkpoints on a local disk: the usual ways fork some twenty processes (chmod, readlink) for every batch.
@@ -110,21 +127,21 @@ def start(
     """
     folder = folder.resolve()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if master == SUBMITTED:
+        return _join(folder, conf, local=_is_local(checkpoints))
     embedded = master is None or master.startswith("local")
     settings = {
         "spark.master": master or f"local[{slots},4]",  # 4: a task whose worker dies is tried again
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),  # or the working directory gets one
         **_GENERAL,
-        **(_EMBEDDED if embedded else {}),
+        **(_EMBEDDED if embedded else _CLUSTER),
         **(_LOCAL_CHECKPOINTS if _is_local(checkpoints) else {}),
     }
     if embedded and len(str(folder)) <= 61:  # the name of a Unix socket has no room for more
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
     settings |= conf
     environment = _environment(folder, embedded=embedded)
-    flags = [_logging(folder)]
-    if embedded:
-        flags += [*_SMALL, *_archive(Path(environment["SPARK_HOME"]))]
+    flags = [_logging(folder), *_SMALL, *_archive(Path(environment["SPARK_HOME"]))]
     settings[_FLAGS] = " ".join([*map(shlex.quote, flags), conf.get(_FLAGS, "")]).strip()
     return _launch(SparkConf(loadDefaults=False).setAll(list(settings.items())), folder, environment)
 
@@ -133,6 +150,9 @@ def stop(spark: SparkSession, seconds: float = 20.0) -> None:
     """Ends Spark and its JVM, and returns when both are gone; a JVM that is deaf for `seconds` is killed."""
     process = _process()
     if process is None:
+        if SparkContext._gateway is not None:  # noqa: SLF001  (the JVM is another's, and ends when we do)
+            with hushed(), contextlib.suppress(Exception):
+                spark.stop()
         return
     deadline = threading.Timer(seconds, _kill, [process])
     deadline.start()
@@ -145,9 +165,33 @@ def stop(spark: SparkSession, seconds: float = 20.0) -> None:
 
 
 def is_alive() -> bool:
-    """Whether the JVM runs. Without it each call to Spark fails, and no query will ever end or report."""
+    """Whether our JVM runs. Without it each call to Spark fails, and no query will ever end or report."""
     process = _process()
     return process is not None and process.poll() is None
+
+
+def _join(folder: Path, conf: Mapping[str, str], *, local: bool) -> SparkSession:
+    """The Spark of whoever submitted this program; what they have set stays."""
+    if _GATEWAY not in os.environ:
+        raise SparkError(f"--master {SUBMITTED}: this program was not started by spark-submit")
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (what was set can be read only then)
+        given = SparkConf()
+        ours = {
+            **_GENERAL,
+            **({} if given.get("spark.master", "").startswith("local") else _CLUSTER),
+            **(_LOCAL_CHECKPOINTS if local else {}),
+            "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        }
+        for key, value in ours.items():
+            given.setIfMissing(key, value)
+        return SparkSession(SparkContext(conf=given.setAll(list(conf.items())), gateway=gateway))
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(f"Spark did not start ({_reason(error)}): see what spark-submit says") from None
+    finally:
+        _take_back(handler)
 
 
 def _launch(conf: SparkConf, folder: Path, environment: Mapping[str, str]) -> SparkSession:
@@ -167,8 +211,13 @@ def _launch(conf: SparkConf, folder: Path, environment: Mapping[str, str]) -> Sp
         # Without its cause: to show one of Java's, the JVM is asked, and that is gone.
         raise SparkError(f"Spark did not start ({reason}): see {_LOG} and {_ERRORS} in {folder}") from None
     finally:
-        if threading.current_thread() is threading.main_thread() and handler is not None:
-            signal.signal(signal.SIGINT, handler)  # the context took it, to cancel all jobs on Ctrl-C
+        _take_back(handler)
+
+
+def _take_back(handler: Any) -> None:
+    """Ctrl-C: the context has taken it, to cancel all jobs."""
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
@@ -183,6 +232,7 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
             **ours,
             "SPARK_HOME": os.environ.get("SPARK_HOME") or home,
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON") or sys.executable,
+            _GATEWAY: "",  # this one has a JVM of its own, whoever started us
         }
     return {
         **ours,
@@ -197,7 +247,7 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
         # A Spark that is installed on this machine is not the one we start.
         "SPARK_CONF_DIR": "",
         "PYSPARK_SUBMIT_ARGS": "",
-        "PYSPARK_GATEWAY_PORT": "",
+        _GATEWAY: "",
     }
 
 

@@ -122,6 +122,7 @@ class Runtime:
             self._slots = slots(spark)
             if not self._manner.patient:
                 self._fit()
+                self._say_fewer(self._asked, shared(self._asked, self._slots), events)
             self.up = True
             try:
                 while not self._stop.is_set() and not self._finished:
