@@ -1,0 +1,53 @@
+"""Shows records with their headers: kafka_client.py says how it logs in.
+
+KAFKA_BROKERS=localhost:9092 python consumer.py --topic source.products --count 100
+"""
+
+import argparse
+import os
+import sys
+import time
+
+from confluent_kafka import Consumer, KafkaException, Message
+from kafka_client import client_properties
+
+
+def shown(record: Message) -> str:
+    given = record.headers()
+    headers = ", ".join(f"{name}={text(value)}" for name, value in given) if isinstance(given, list) else ""
+    return f"{record.topic()}-{record.partition()}@{record.offset()} {text(record.value())} [{headers}]"
+
+
+def text(value: str | bytes | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or "-"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--group", default="example")
+    parser.add_argument("--count", type=int, default=100, help="ends after so many")
+    parser.add_argument("--seconds", type=float, default=60, help="gives up when so long nothing comes")
+    given = parser.parse_args()
+    consumer = Consumer({**client_properties(os.environ), "group.id": given.group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([given.topic])
+    seen, patience = 0, time.monotonic() + given.seconds
+    try:
+        while seen < given.count:
+            record = consumer.poll(0.5)
+            if record is None:
+                if time.monotonic() > patience:
+                    print(f"nothing came for {given.seconds:g} s, after {seen} records", file=sys.stderr)
+                    return 1
+                continue
+            if error := record.error():
+                raise KafkaException(error)
+            print(shown(record), flush=True)
+            seen, patience = seen + 1, time.monotonic() + given.seconds
+    finally:
+        consumer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
