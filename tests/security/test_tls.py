@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 import os
+import shutil
 import ssl
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from tests.security.tls_kit import Issued, JavaJudge, client, issue, server_context
 
+from twinlog.config import load
 from twinlog.errors import ConfigError, LockedError
 from twinlog.lab.jvm import KafkaJvm
 from twinlog.security import keystores, tls
@@ -273,6 +275,44 @@ def test_a_kubernetes_secret_is_swapped_under_its_link(tmp_path: Path) -> None:
     (tmp_path / "..new").symlink_to("two")
     (tmp_path / "..new").rename(tmp_path / "..data")
     assert tls.context(config).get_ca_certs(binary_form=True) == [OTHER.der]
+
+
+def test_a_secret_that_strimzi_names_is_read_again(tmp_path: Path) -> None:
+    """Its text is in the settings, as of the start; a swap between two of its files leaves the old pair in use."""
+    resource = tmp_path / "mm2.yaml"
+    resource.write_text(_STRIMZI)
+    for name, texts in {"ca": {"ca.crt": ROOT.pem}, "me": {"user.crt": LEAF.pem, "user.key": LEAF.key_pem()}}.items():
+        (tmp_path / "secrets" / name).mkdir(parents=True)
+        for file, text in texts.items():
+            (tmp_path / "secrets" / name / file).write_text(text)
+    config = load([resource], tmp_path / "secrets").clusters["us"]
+    first = tls.context(config)
+    assert first.get_ca_certs(binary_form=True) == [ROOT.der]
+    (tmp_path / "secrets" / "ca" / "ca.crt").write_text(OTHER.pem)
+    assert tls.context(config).get_ca_certs(binary_form=True) == [OTHER.der]
+    second = tls.context(config)
+    (tmp_path / "secrets" / "me" / "user.key").write_text(ROOT.key_pem())
+    assert tls.context(config) is second
+    (tmp_path / "secrets" / "me" / "user.crt").write_text(ROOT.pem)
+    assert tls.context(config) is not second
+    shutil.rmtree(tmp_path / "secrets")  # as on an executor, which has only the settings
+    assert tls.context(config).get_ca_certs(binary_form=True) == [ROOT.der]
+
+
+_STRIMZI = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mm2}
+spec:
+  connectCluster: eu
+  clusters:
+    - alias: us
+      bootstrapServers: u:9093
+      tls: {trustedCertificates: [{secretName: ca, certificate: ca.crt}]}
+      authentication: {type: tls, certificateAndKey: {secretName: me, certificate: user.crt, key: user.key}}
+    - {alias: eu, bootstrapServers: "e:9092"}
+  mirrors: [{sourceCluster: us, targetCluster: eu, sourceConnector: {}, topicsPattern: ".*"}]
+"""
 
 
 def test_a_file_half_written_leaves_the_old_one_in_use_with_one_warning(

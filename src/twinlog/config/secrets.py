@@ -1,7 +1,7 @@
 """Kubernetes secrets as a folder: `<folder>/<secret's name>/<key>`, the way pods mount them."""
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,23 @@ class Secrets:
 
     def read(self, secret: str, key: str) -> str:
         """One key of a secret. LookupError with a sentence where it cannot be had."""
-        return self._read(self.folder_of(secret) / _name(key))
+        return self._read(self.file(secret, key))
 
-    def matching(self, secret: str, pattern: str) -> str:
-        """Every key that a glob pattern matches, one after the other, by name."""
+    def file(self, secret: str, key: str) -> Path:
+        return self.folder_of(secret) / _name(key)
+
+    def matching(self, secret: str, pattern: str) -> list[Path]:
+        """Every key that a glob pattern matches, by name."""
         folder = self.folder_of(secret)
         files = [file for file in sorted(folder.iterdir()) if file.is_file() and fnmatch.fnmatch(file.name, pattern)]
         if not files:
             raise LookupError(f"no key of secret {secret!r} matches {pattern!r} in {folder}")
+        return files
+
+    def read_all(self, files: Sequence[Path]) -> str:
+        """One after the other."""
+        if len(files) == 1:
+            return self._read(files[0])
         return "\n".join(self._read(file).strip() for file in files) + "\n"
 
     def folder_of(self, secret: str) -> Path:

@@ -132,6 +132,7 @@ _QUOTE = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 def _certificates(trees: Tree, secrets: Secrets, problems: Problems) -> Value | None:
     texts, references = [], []
+    files: list[str] = []
     for tree in trees.each():
         tree.know("secretName", "certificate", "pattern")
         secret = tree.get("secretName").required()
@@ -141,19 +142,20 @@ def _certificates(trees: Tree, secrets: Secrets, problems: Problems) -> Value | 
             value = _secret("certificate", secret, key, tree.origin, secrets, problems, matching=bool(pattern))
             texts.append(value.text.strip())
             references.append(value.reference or value.text)
+            files += value.files
     if not texts:
         return None
     key = "ssl.truststore.certificates"
-    return Value(key, "\n".join(texts) + "\n", trees.origin, "".join(references))
+    return Value(key, "\n".join(texts) + "\n", trees.origin, "".join(references), tuple(files))
 
 
 def _secret(
     key: str, secret: str, name: str, origin: Origin, secrets: Secrets, problems: Problems, *, matching: bool = False
 ) -> Value:
     reference = f"<{secret}/{name}>"
-    read = secrets.matching if matching else secrets.read
     try:
-        return Value(key, read(secret, name), origin, reference)
+        files = secrets.matching(secret, name) if matching else [secrets.file(secret, name)]
+        return Value(key, secrets.read_all(files), origin, reference, tuple(map(str, files)))
     except LookupError as error:
         # Without --secrets a resource can still be looked at; with it, a secret that is missing is a mistake.
         (problems.warn if secrets.folder is None else problems.error)(origin, str(error))

@@ -73,12 +73,16 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Value:
-    """One configured text. `reference` is what stood in the file where a `${provider:...}` was resolved."""
+    """One configured text. `reference` is what stood in the file where a `${provider:...}` was resolved.
+
+    `files` hold the same text, one after the other: a mounted secret, which may be renewed while we run.
+    """
 
     key: str
     text: str
     origin: Origin
     reference: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:

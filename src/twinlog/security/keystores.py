@@ -68,8 +68,16 @@ def key_place(config: Client) -> str:
 
 
 def read_files(config: Client) -> dict[str, bytes]:
-    """The files that the settings name, whole: what is compared with the last time is then what is parsed."""
-    return {key: _read(config, key, config[key]) for key in (TRUSTSTORE, KEYSTORE) if config[key] is not None}
+    """The files that the settings name, whole: what is compared with the last time is then what is parsed.
+
+    Also those of a mounted secret whose text is in the settings: there it may be the one of last year.
+    """
+    found = {key: _read(config, key, config[key]) for key in (TRUSTSTORE, KEYSTORE) if config[key] is not None}
+    for key in (_CERTIFICATES, _KEY, _CHAIN):
+        files = config.values[key].files if key in config.values else ()
+        if files and all(map(os.path.exists, files)):  # an executor elsewhere has no such folder
+            found[key] = b"\n".join(_read(config, key, file) for file in files)
+    return found
 
 
 def trusted(config: Client, files: Files) -> tuple[bytes, ...] | None:
@@ -78,7 +86,7 @@ def trusted(config: Client, files: Files) -> tuple[bytes, ...] | None:
     if config[_CERTIFICATES] is not None:
         _refuse_beside(config, _CERTIFICATES, "ssl.truststore.type", TRUSTSTORE, "ssl.truststore.password")
         with _telling(config, _CERTIFICATES):
-            return pem.certificates(config[_CERTIFICATES])
+            return pem.certificates(_newest(config, _CERTIFICATES, files))
     if config[TRUSTSTORE] is None:
         _refuse_alone(config, "ssl.truststore.password", TRUSTSTORE)
         return None
@@ -105,7 +113,8 @@ def identities(config: Client, files: Files) -> tuple[Identity, ...]:
     if config[_KEY] is not None:
         _refuse_beside(config, _KEY, "ssl.keystore.type", KEYSTORE, "ssl.keystore.password")
         with _telling(config, _KEY):
-            return _opened(config, _KEY, pem.read(config[_KEY], config[_CHAIN]), None)
+            key, chain = _newest(config, _KEY, files), _newest(config, _CHAIN, files)
+            return _opened(config, _KEY, pem.read(key, chain), None)
     password = config["ssl.keystore.password"]
     if config[KEYSTORE] is None:
         _refuse_alone(config, "ssl.keystore.password", KEYSTORE)
@@ -119,6 +128,10 @@ def identities(config: Client, files: Files) -> tuple[Identity, ...]:
     with _telling(config, KEYSTORE, "ssl.keystore.password"):
         store = pem.read(_text(data), _text(data)) if kind == "PEM" else _binary(data, password)
     return _opened(config, KEYSTORE, store, password)
+
+
+def _newest(config: Client, key: str, files: Files) -> str:
+    return _text(files[key]) if key in files else str(config[key])
 
 
 def _type(config: Client, key: str) -> str:
