@@ -28,7 +28,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark and not fuzz"
+	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark and not fuzz and not tools"
 
 example-%: setup  ## a worked example: one-way, active-active, connect-rest, kubernetes, cloud, spark-cluster
 	@$(BIN)/python examples/$*/run.py

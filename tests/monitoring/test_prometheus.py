@@ -11,7 +11,7 @@ from tests.monitoring.test_rules import alerts
 from twinlog.lab.waiting import until
 from twinlog.surface.metrics import mm2
 
-pytestmark = pytest.mark.xdist_group("prometheus")
+pytestmark = pytest.mark.tools
 
 _VARIABLES = {"$instance": ".*", "$flow": ".*", "$topic": ".*", "$__rate_interval": "20s", "$__range": "1m"}
 

@@ -12,7 +12,7 @@ from tests.page.stage import Flow, Stage
 
 Staged = Callable[..., Stage]
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.tools
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 LONG = "a-topic-with-a-name-as-long-as-kafka-allows." + "x" * 205
