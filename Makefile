@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
-TWO_AT_ONCE := -n 2 --dist loadgroup --no-loadscope-reorder
+TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz clean setup

@@ -27,12 +27,9 @@ _counter = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes share the tests: those of a file that needs real components stay together, the slow ones go first."""
+    """Two processes share the tests, file by file: the slow ones go first, or one process would end long before the other."""
     slow = ("spark", "fuzz", "broker", "java", "tools")
     items.sort(key=lambda item: next((at for at, mark in enumerate(slow) if item.get_closest_marker(mark)), len(slow)))
-    for item in items:
-        if any(item.get_closest_marker(mark) for mark in slow):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.fixture(scope="session")

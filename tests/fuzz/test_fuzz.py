@@ -33,13 +33,11 @@ def round_of_fuzzing(tmp_path_factory: pytest.TempPathFactory) -> str:
     importlib.util.find_spec("atheris") is None,
     reason="atheris, the fuzzer, is not installed: it comes for Python 3.11 to 3.13 on Linux (x86-64) only",
 )
-@pytest.mark.xdist_group("fuzz")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_crash_no_hang(round_of_fuzzing: str, name: str) -> None:
     assert re.search(rf"^{name}: fine", round_of_fuzzing, re.MULTILINE), round_of_fuzzing[-10_000:]
 
 
-@pytest.mark.xdist_group("fuzz")
 def test_the_compiled_loops_stay_within_bounds(tmp_path: Path) -> None:
     """What fuzzing has found, through the code that Numba compiles, while it looks at every index."""
     status, told = _run("--replay", "lanes", "codec_lanes", "small_topics", folder=tmp_path)
