@@ -147,14 +147,18 @@ def test_lies_about_a_whole_answer_double_and_lose_nothing(
     us.create_topic(topic, 3)
     flow = mirror(us, eu, topic, eu__bootstrap__servers=f"{HOST}:{liar.port}")
     with flow.start() as running, writer(us, topic, 3, rate=500):
+
+        def acked() -> list[int]:
+            return [each.acked for each in running.relay.partitions if each.place.topic == topic]
+
         running.until_running()
         for name, lie in FRAMES.items():
             before = _recoveries(running)
             liar.lie = lie
             running.until(lambda before=before: _recoveries(running) > before, name)
             liar.lie = None
-            at = [each.acked for each in running.relay.partitions]
-            running.until(lambda at=at: all(map(gt, (p.acked for p in running.relay.partitions), at)), name)
+            at = acked()
+            running.until(lambda at=at: all(map(gt, acked(), at)), name)
     with flow.start():
         flow.until_equal(topic)
 

@@ -17,6 +17,7 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.transactions import Transactions
 from twinlog.lab.waiting import until
 from twinlog.lab.wire import Wire
+from twinlog.tracking.journal import journal_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -44,7 +45,7 @@ def until_code(file: Path, code: int, what: str, *arguments: str, seconds: float
 
     def reached() -> bool:
         found.append(status(file, *arguments))
-        return found[-1][0] == code
+        return found[-1][0] == code and found[-1][1]["state"] != "starting"
 
     until(reached, what, seconds=seconds, logs=lambda: f"; it says {found[-1][0]}: {found[-1][1]['health']}")
     return found[-1][1]
@@ -66,6 +67,10 @@ def pair(us: Cluster, eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def file(pair: Pair, us: Cluster, eu: Cluster) -> Path:
+    with eu.admin() as admin:
+        if (journal := journal_topic("us")) in admin.list_topics():  # other tests have run a flow of this name
+            admin.delete_topics([journal])
+            until(lambda: journal not in admin.list_topics(), "the journal should be gone")
     us.create_topic("seen-orders", 3)
     us.create_topic("seen-large", 1)
     us.create_topic("seen-open", 1)
