@@ -2,7 +2,7 @@
 # Twinlog with Spark and a Java runtime: the `twinlog` command, Spark's driver, and its executors on Kubernetes.
 #
 #   docker build -t twinlog .
-#   docker run --rm -v "$PWD/mm2.properties:/work/mm2.properties:ro" twinlog run mm2.properties
+#   docker run --rm -v "$PWD/mm2.properties:/srv/twinlog/mm2.properties:ro" twinlog run mm2.properties
 #
 # What is installed, and how, is scripts/install: the same that `make` and CI run.
 ARG BASE=python:3.11-slim-bookworm
@@ -43,7 +43,7 @@ LABEL org.opencontainers.image.title="twinlog" \
 # The number that Spark's own images have; in group 0, so that any other may stand in for it.
 RUN useradd --uid 185 --gid 0 --create-home --home-dir /home/twinlog twinlog \
   && chmod g=u /etc/passwd /home/twinlog \
-  && install --directory --owner 185 --group 0 --mode 775 /work
+  && install --directory --owner 185 --group 0 --mode 775 /srv/twinlog
 COPY --from=build --chown=185:0 /opt/spark /opt/spark
 COPY --from=build --chown=185:0 /opt/twinlog /opt/twinlog
 ENV PATH=/opt/twinlog/bin:$PATH \
@@ -51,7 +51,7 @@ ENV PATH=/opt/twinlog/bin:$PATH \
   SPARK_HOME=/opt/spark \
   TWINLOG_CACHE=/opt/twinlog/cache
 USER 185
-WORKDIR /work
+WORKDIR /srv/twinlog
 # Where `twinlog run --port` and `twinlog serve` are asked how they are.
 EXPOSE 8083
 HEALTHCHECK --interval=15s --timeout=5s --start-period=90s CMD ["/opt/twinlog/bin/health"]

@@ -13,6 +13,7 @@ from twinlog.surface.metrics.table import Number, Section, counter, gauge
 from twinlog.surface.metrics.tally import Account
 from twinlog.surface.metrics.text import labels
 from twinlog.surface.metrics.view import OF_PARTITION, OF_TOPIC, FlowView, View
+from twinlog.upkeep.group_look import GroupStatus
 
 FLOW_STATES: Final = ("starting", "running", "retrying", "paused", "stopped", "finished", "silent")
 LEVELS: Final = ("healthy", "lagging", "broken")
@@ -60,28 +61,29 @@ def _partitions(view: View) -> Iterator[tuple[str, PartitionStatus]]:
         yield from flow.own
 
 
-def _group_lags(view: View) -> Iterator[tuple[str, Number]]:
+def _groups(view: View) -> Iterator[tuple[FlowView, GroupStatus, tuple[str | int, ...]]]:
+    """With the values of the labels that all metrics of a group have."""
     for flow in view.flows:
         for each in list(flow.status.groups):
-            place = (flow.status.name, each.group, each.source_topic, each.partition)
-            yield labels(_OF_GROUP, (*place, "source")), each.source_lag
-            yield labels(_OF_GROUP, (*place, "target")), each.target_lag
+            yield flow, each, (flow.status.name, each.group, each.source_topic, each.partition)
+
+
+def _group_lags(view: View) -> Iterator[tuple[str, Number]]:
+    for _, each, place in _groups(view):
+        yield labels(_OF_GROUP, (*place, "source")), each.source_lag
+        yield labels(_OF_GROUP, (*place, "target")), each.target_lag
 
 
 def _group_offsets(view: View) -> Iterator[tuple[str, Number]]:
-    for flow in view.flows:
-        for each in list(flow.status.groups):
-            place = (flow.status.name, each.group, each.source_topic, each.partition)
-            yield labels(_OF_GROUP, (*place, "source")), each.source_offset
-            yield labels(_OF_GROUP, (*place, "checkpoint")), each.checkpoint_offset
-            yield labels(_OF_GROUP, (*place, "target")), each.target_offset
+    for _, each, place in _groups(view):
+        yield labels(_OF_GROUP, (*place, "source")), each.source_offset
+        yield labels(_OF_GROUP, (*place, "checkpoint")), each.checkpoint_offset
+        yield labels(_OF_GROUP, (*place, "target")), each.target_offset
 
 
 def _group_ages(view: View) -> Iterator[tuple[str, Number]]:
-    for flow in view.flows:
-        for each in list(flow.status.groups):
-            place = (flow.status.name, each.group, each.source_topic, each.partition)
-            yield labels(_OF_GROUP[:-1], place), flow.age(each.checkpoint_ms)
+    for flow, each, place in _groups(view):
+        yield labels(_OF_GROUP[:-1], place), flow.age(each.checkpoint_ms)
 
 
 def _process(view: View) -> Iterator[tuple[str, Cost]]:
