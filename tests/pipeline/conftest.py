@@ -221,14 +221,15 @@ class Writer:
     """Writes records that are all different, at a steady pace, until it is left."""
 
     def __init__(
-        self, cluster: Cluster, topic: str, partitions: int = 1, rate: float = 2000, transactional: str = "", **how: Any
-    ) -> None:
-        """`transactional` is an id; of its transactions a third is aborted. `how` is librdkafka's."""
+        self, cluster: Cluster, topic: str, partitions: int = 1, rate: float = 2000, transactional: str = "",
+        mark: str = "key", **how: Any,
+    ) -> None:  # fmt: skip
+        """`transactional` is an id; of its transactions a third is aborted. Keys begin with `mark`. `how` is librdkafka's."""
         settings = {"enable.idempotence": True, "linger.ms": 5, **how}
         if transactional:
             settings["transactional.id"] = transactional
         self._producer = Producer({**cluster.librdkafka_properties(), **settings})
-        self._topic, self._partitions, self._rate = topic, partitions, rate
+        self._topic, self._partitions, self._rate, self._mark = topic, partitions, rate, mark
         self._transactional = bool(transactional)
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -255,7 +256,7 @@ class Writer:
             for _ in range(int((time.monotonic() - began) * self._rate) - self.written):
                 number = self.written
                 self._producer.produce(
-                    self._topic, f"{number}".encode() * (1 + number % 7), f"key {number}".encode(),
+                    self._topic, f"{number}".encode() * (1 + number % 7), f"{self._mark} {number}".encode(),
                     partition=number % self._partitions, headers={"n": f"{number}"},
                 )  # fmt: skip
                 self.written += 1

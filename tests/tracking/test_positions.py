@@ -58,6 +58,9 @@ class TestDecision:
     def test_nothing_is_known_and_the_remote_topic_is_not_empty(self) -> None:
         assert decide(_facts(target_start=20)) == Start(0, Trouble.UNKNOWN_RECORDS, 30)
 
+    def test_records_of_others_belong_there_where_sources_are_merged(self) -> None:
+        assert decide(_facts(target_start=20, merges=True)) == Start(0)
+
     def test_nothing_is_known_and_nothing_may_be_guessed(self) -> None:
         found = decide(_facts(reset="none", target_end=0))
         assert isinstance(found, Stuck)

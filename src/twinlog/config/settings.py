@@ -310,6 +310,15 @@ class SourceSettings(CommonSettings):
             one_of("continue", "stop"),
         ),
     ] = "continue"  # fmt: skip
+    twinlog_foreign_records: Annotated[
+        str,
+        Key(
+            "twinlog.foreign.records", Kind.STRING,
+            "Records in a remote topic that this flow did not write: tell (of them, and count them) or expect (several "
+            "sources are merged into one topic, as IdentityReplicationPolicy allows: they belong there).",
+            one_of("tell", "expect"),
+        ),
+    ] = "tell"  # fmt: skip
     twinlog_epoch_seconds: Annotated[
         int,
         Key(

@@ -145,7 +145,13 @@ class Job:
 
     @property
     def manner(self) -> Manner:
-        return Manner(self.source["auto.offset.reset"], self.rules)
+        return Manner(self.source["auto.offset.reset"], self.rules, self.merges)
+
+    @property
+    def merges(self) -> bool:
+        """Whether others write to our remote topics by right."""
+        assert self.config.source is not None
+        return self.config.source.settings.twinlog_foreign_records == "expect"
 
     @property
     def skip_bad(self) -> bool:

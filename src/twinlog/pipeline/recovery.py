@@ -91,6 +91,7 @@ class Manner:
 
     reset: str = "earliest"
     rules: Rules = field(default_factory=Rules)
+    merges: bool = False  # others write to the remote topics by right
 
 
 class Recovery:
@@ -165,6 +166,7 @@ class Recovery:
             target_start=target_start,
             target_end=target_end,
             reset=self._manner.reset,
+            merges=self._manner.merges,
             recreated=_another(question.topic_id, finding.topic_id),
             remote_recreated=_another(question.remote_id, finding.remote_id),
             truncated_at=question.truncated_at,
@@ -215,7 +217,9 @@ class Recovery:
         ended = False
         if anchor.source >= facts.source_start:
             position, last, left = self._source_log(question, facts).count(anchor.source, count)
-            if not left and (newest is None or last is None or newest.same(last)):
+            # What others merged into it could by chance end as we would: that is looked at record by record.
+            sure = bool(ours) or not self._manner.merges
+            if not left and sure and (newest is None or last is None or newest.same(last)):
                 finding.foreign = others if ours else 0
                 return Start(position)
             ended = bool(left)

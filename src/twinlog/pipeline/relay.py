@@ -33,6 +33,7 @@ from twinlog.tracking.positions import Trouble
 _TICK: Final = 0.25  # how often timers are looked at
 _REPORT: Final = 1.0
 _DRAIN: Final = 5.0  # how long an ending epoch waits for acknowledgements
+_TELL_AGAIN: Final = 60.0
 _AGAIN: Final = 30.0  # a partition that only the operator can help is still looked at so often
 _FORGOTTEN: Final = 600.0  # a broker forgets a producer that has been idle (producer.id.expiration.ms, a day)
 
@@ -408,9 +409,16 @@ class Relay:
         self._done(partition)
 
     def _tell_foreign(self, partition: Partition, count: int) -> None:
-        if count:
-            partition.counters.foreign += count
-            text = f"{count} records in {partition.remote} are not Twinlog's: somebody else writes to it"
+        if not count or self.job.merges:
+            return
+        partition.counters.foreign += count
+        now = time.monotonic()
+        if now >= partition.tell_foreign_at:  # who writes all the time is not told of all the time
+            partition.tell_foreign_at = now + _TELL_AGAIN
+            text = (
+                f"{count} records in {partition.remote} are not Twinlog's: somebody else writes to it "
+                "(on purpose? twinlog.foreign.records = expect)"
+            )
             self.ledger.event(partition, "foreign", count, text)
 
     def _trouble(self, partition: Partition, finding: Finding) -> bool:

@@ -30,6 +30,7 @@ class Facts:
     target_start: int
     target_end: int
     reset: str  # auto.offset.reset
+    merges: bool = False  # others write to the remote topic by right
     recreated: bool = False  # the source's topic has another id than when the anchors were written
     remote_recreated: bool = False  # so has the remote topic
     truncated_at: int | None = None  # the source's leader says that its log parts from ours here
@@ -73,7 +74,7 @@ def decide(facts: Facts) -> Start | Walk | Stuck:
     if facts.mm2_offset is not None and facts.mm2_offset >= 0:
         return Start(facts.mm2_offset + 1)
     first = _reset(facts)
-    if isinstance(first, Start) and facts.target_end > facts.target_start:
+    if isinstance(first, Start) and facts.target_end > facts.target_start and not facts.merges:
         return Start(first.source, Trouble.UNKNOWN_RECORDS, facts.target_end - facts.target_start)
     return first
 
