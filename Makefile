@@ -27,6 +27,7 @@ check: setup  ## format, lint, types, the tree's order, unit tests: under a minu
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@for each in examples/*/; do MYPYPATH=$$each $(BIN)/mypy --no-error-summary $$each*.py || exit 1; done
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m "not broker and not java and not spark and not fuzz and not tools"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from twinlog.errors import KafkaError, LabError
 from twinlog.failover import MirrorClient
 from twinlog.lab.cluster import Cluster
+from twinlog.lab.command import START_SECONDS, Command
 from twinlog.lab.ends import Ends
-from twinlog.lab.example import START_SECONDS, Command, Stage, main, prove, say, wait_until_equal
+from twinlog.lab.example import Stage, main, prove, say, wait_until_equal
 from twinlog.lab.waiting import until
 
 HERE = Path(__file__).parent

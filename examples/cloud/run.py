@@ -15,8 +15,9 @@ from twinlog import java
 from twinlog.errors import LabError
 from twinlog.lab.broker import Broker, ClusterSpec
 from twinlog.lab.cluster import Cluster
+from twinlog.lab.command import Command
 from twinlog.lab.compare import read
-from twinlog.lab.example import Command, Stage, filled, main, prove, say, wait_until_equal
+from twinlog.lab.example import Stage, filled, main, prove, say, wait_until_equal
 from twinlog.lab.listeners import PLAINTEXT, SASL_PLAIN_TLS, TLS, password
 from twinlog.lab.ports import HOST
 

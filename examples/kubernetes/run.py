@@ -13,7 +13,8 @@ from secrets_folder import mount
 from twinlog.errors import LabError
 from twinlog.lab.broker import ClusterSpec
 from twinlog.lab.cluster import Cluster
-from twinlog.lab.example import Command, Stage, fetch, main, prove, say, wait_until_equal
+from twinlog.lab.command import Command
+from twinlog.lab.example import Stage, fetch, main, prove, say, wait_until_equal
 from twinlog.lab.listeners import MUTUAL_TLS, PLAINTEXT
 from twinlog.lab.ports import HOST, free_port
 from twinlog.lab.usage import pss_bytes

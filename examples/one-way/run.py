@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import shlex
-import socket
 import sys
 import time
 from collections import Counter
@@ -18,10 +17,11 @@ from twinlog.lab import jars, java_process
 from twinlog.lab.archive import Archive
 from twinlog.lab.broker import ClusterSpec
 from twinlog.lab.cluster import Cluster
+from twinlog.lab.command import Command
 from twinlog.lab.compare import read
 from twinlog.lab.ends import Ends
-from twinlog.lab.example import Command, Stage, fetch, main, prove, say, wait_until_equal
-from twinlog.lab.ports import HOST, free_port
+from twinlog.lab.example import Stage, fetch, main, prove, say, wait_until_equal
+from twinlog.lab.ports import HOST, chosen_port
 from twinlog.lab.tools import CLASSES
 from twinlog.lab.traffic import HEADER, access_log
 from twinlog.lab.waiting import until
@@ -44,7 +44,7 @@ def play(stage: Stage) -> None:
     say(stage.command("topics", "sh", topics, env={"KAFKA_TOPICS": kafka_topics()}).finish())
 
     file = stage.fill(HERE / "mm2-data-replication.properties", addresses)
-    port = METRICS_PORT if is_free(METRICS_PORT) else free_port()
+    port = chosen_port(METRICS_PORT)
     twinlog = stage.twinlog("run", file, "--port", str(port))
     logs = stage.lab.folder / "input_logs"
     say(f"a sample day of {HISTORY:,} lines: {write_day(logs, dt.date(2017, 6, 30), HISTORY).name}")
@@ -154,11 +154,6 @@ def kafka_topics() -> str:
     """Kafka's own tool, which is no script here: a command line."""
     flags = [*java_process.SMALL, *Archive(jars.NEWEST, "broker").use()]
     return shlex.join(java_process.command(jars.NEWEST, CLASSES["topics"], [], flags=flags, level="WARN"))
-
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) != 0
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from confluent_kafka import Producer
 
 from twinlog.errors import LabError
 from twinlog.lab.cluster import Cluster
+from twinlog.lab.command import Command
 from twinlog.lab.ends import Ends
-from twinlog.lab.example import Command, Stage, main, prove, say, wait_until_equal
+from twinlog.lab.example import Stage, main, prove, say, wait_until_equal
 from twinlog.lab.ports import HOST
 from twinlog.lab.spark_cluster import SparkCluster
 from twinlog.lab.traffic import access_log

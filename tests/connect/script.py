@@ -9,8 +9,9 @@ from pathlib import Path
 
 from twinlog.lab.waiting import until
 
-HERE = Path(__file__).parent
-SEEDS = HERE.parent / "config" / "seeds" / "connectors"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "connect-rest" / "mm2.sh"
+SEEDS = ROOT / "tests" / "config" / "seeds" / "connectors"
 NEEDED = {"bash": "bash", "curl": "curl", "jq": "jq"}
 
 
@@ -38,7 +39,7 @@ class Script:
     def run(self, *arguments: str) -> list[str]:
         """What it prints; an operator sees the same."""
         done = subprocess.run(
-            ["bash", str(HERE / "mm2.sh"), *arguments],
+            ["bash", str(SCRIPT), *arguments],
             cwd=self._folder, env={**os.environ, "CURL_HOME": str(self._folder)},
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip

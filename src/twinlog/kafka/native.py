@@ -21,7 +21,8 @@ def _folder() -> str:
     folder = cache_folder() / "native"
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        return str(folder)
+        if os.access(folder, os.W_OK):
+            return str(folder)
     return tempfile.gettempdir()  # Numba insists on a place that it can write to
 
 

@@ -10,7 +10,7 @@ from twinlog.lab.process import Process
 from twinlog.lab.waiting import until
 
 START_SECONDS = 400.0  # more than this, and something is broken
-STOP_SECONDS = 30.0  # more than a command may take to end; then it is killed, and that is an error
+STOP_SECONDS = 90.0  # far more than a command takes to end; then it is killed, and that is an error
 
 
 class Command:

@@ -25,6 +25,11 @@ def free_port() -> int:
     raise LabError("no free port found on 127.0.0.1: are hundreds of brokers running here?")
 
 
+def chosen_port(wanted: int) -> int:
+    """The port that people know, or any other where somebody has it already."""
+    return wanted if _is_free(wanted) else free_port()
+
+
 def ephemeral_range(source: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> tuple[int, int]:
     try:
         low, high = source.read_text().split()
