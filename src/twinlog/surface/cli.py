@@ -14,6 +14,15 @@ from twinlog.config import Config, InvalidConfigError, load
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.surface import config_show
 
+# What several commands take.
+_CONFIG = click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+_FLOW = click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="For scripts.")
+_SECRETS = click.option(
+    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
+)
+_CONF = click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting for Spark; may be repeated.")
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(twinlog.__version__, prog_name="twinlog")
@@ -40,13 +49,11 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
-@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@_CONFIG
+@_FLOW
 @click.option("--set", "only_set", is_flag=True, help="Only what the files set, without the defaults.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts; mistakes and warnings are in it too.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_SECRETS
 def show(paths: tuple[str, ...], flow: str | None, only_set: bool, as_json: bool, secrets: Path | None) -> None:
     """Every effective setting of each flow, and where it came from.
 
@@ -68,17 +75,15 @@ def show(paths: tuple[str, ...], flow: str | None, only_set: bool, as_json: bool
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@_CONFIG
 @click.option("--once", is_flag=True, help="Copy what is there now, then exit.")
 @click.option("--flow", "flows", metavar="SOURCE->TARGET", multiple=True, help="Only this flow; may be repeated.")
 @click.option("--clusters", metavar="ALIAS[,ALIAS...]", multiple=True, help="Only flows into these clusters, as MM2's.")
 @click.option(
     "--master", metavar="URL", help="Where Spark runs: spark://host:7077, yarn, k8s://... (default: embedded)."
 )
-@click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting for Spark; may be repeated.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_CONF
+@_SECRETS
 @click.option("--port", type=click.IntRange(0, 65535), help="Serve a page, /metrics and Connect's API here.")
 @click.option("--host", help="Where; only this machine is served if it is not given.")
 @_door_options
@@ -142,7 +147,7 @@ def run(
 @click.option(
     "--master", metavar="URL", help="Where Spark runs: spark://host:7077, yarn, k8s://... (default: embedded)."
 )
-@click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting for Spark; may be repeated.")
+@_CONF
 @_door_options
 def serve(
     worker: Path | None,
@@ -192,19 +197,17 @@ def offsets() -> None:
 
 
 @offsets.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@_CONFIG
 @click.option("--from", "source", metavar="ALIAS", required=True, help="The cluster where the groups are now.")
 @click.option("--to", "target", metavar="ALIAS", required=True, help="The cluster where they shall go on.")
 @click.option("--group", metavar="GROUP", help="This group.")
 @click.option("--group-pattern", "pattern", metavar="REGEX", help="Every group whose whole name matches.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, help="Default: 30.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@_JSON
 @click.option(
     "--reset-command", "as_csv", is_flag=True, help="Lines for kafka-consumer-groups --reset-offsets --from-file."
 )
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_SECRETS
 def translate(
     paths: tuple[str, ...],
     source: str,
@@ -234,13 +237,11 @@ def translate(
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@_CONFIG
 @click.option("--cluster", metavar="ALIAS", required=True, help="The cluster that is asked.")
 @click.option("--from", "source", metavar="ALIAS", help="Read names as the flow from there writes them.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts; with the names of the remote topics.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_SECRETS
 def upstream(paths: tuple[str, ...], cluster: str, source: str | None, as_json: bool, secrets: Path | None) -> None:
     """From which clusters records arrive, over how many hops, and how old their newest heartbeats are."""
     from twinlog.surface import offsets as view  # noqa: PLC0415  # its clients take time to import
@@ -250,12 +251,10 @@ def upstream(paths: tuple[str, ...], cluster: str, source: str | None, as_json: 
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
-@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@_CONFIG
+@_FLOW
 @click.option("--json", "as_json", is_flag=True, help="For scripts; with every name.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_SECRETS
 def plan(paths: tuple[str, ...], flow: str | None, as_json: bool, secrets: Path | None) -> None:
     """What `twinlog run` would create, copy, change and grant, and which permissions are missing. Changes nothing.
 
@@ -271,14 +270,12 @@ def plan(paths: tuple[str, ...], flow: str | None, as_json: bool, secrets: Path 
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
+@_CONFIG
 @click.argument("name", metavar="TOPIC_OR_GROUP")
-@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@_FLOW
 @click.option("--look", is_flag=True, help="Look at the clusters, too: what of that name there is.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_JSON
+@_SECRETS
 def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json: bool, secrets: Path | None) -> None:
     """Which rule decides that a topic, or a consumer group, is replicated or not, and under which name.
 
@@ -297,14 +294,12 @@ def why(paths: tuple[str, ...], name: str, flow: str | None, look: bool, as_json
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
-@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@_CONFIG
+@_FLOW
 @click.option("--cluster", "clusters", metavar="ALIAS", multiple=True, help="Only this cluster; may be repeated.")
 @click.option("--log", metavar="FILE", type=click.Path(path_type=Path), help="Explain what stands in MM2's log, too.")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_JSON
+@_SECRETS
 def doctor(
     paths: tuple[str, ...],
     flow: str | None,
@@ -329,8 +324,8 @@ def doctor(
 
 
 @cli.command()
-@click.argument("paths", metavar="CONFIG...", nargs=-1, required=True)
-@click.option("--flow", metavar="SOURCE->TARGET", help="Only this flow (quote it: your shell knows > too).")
+@_CONFIG
+@_FLOW
 @click.option("--topic", metavar="NAME", help="The partitions of this topic, with their offsets on both sides.")
 @click.option("--topics", is_flag=True, help="Every topic, not only those that have not caught up.")
 @click.option("--groups", is_flag=True, help="Where consumer groups stand on both sides, and their checkpoints.")
@@ -343,9 +338,7 @@ def doctor(
     default=60.0,
     help="More than this behind is lagging. Default: 60.",
 )
-@click.option(
-    "--secrets", metavar="DIR", type=click.Path(path_type=Path), help="Mounted Kubernetes secrets: DIR/<secret>/<key>."
-)
+@_SECRETS
 def status(
     paths: tuple[str, ...],
     flow: str | None,
