@@ -31,7 +31,8 @@ def config(us: Cluster, eu: Cluster, tmp_path: Path, topic: str) -> FlowConfig:
     """Its source has an alias of its own, so it has a journal of its own; and no topics."""
     file = tmp_path / "mm2.properties"
     alias = topic.replace("-", "")[-20:]
-    text = properties_text(mirror_properties([us, eu], [(us, eu)], {"topics": f"{topic}-none"}))
+    wanted = {"topics": f"{topic}-none", "heartbeats.replication.enabled": "false"}
+    text = properties_text(mirror_properties([us, eu], [(us, eu)], wanted))
     lines = [line.replace("us->eu", f"{alias}->eu") for line in text.splitlines()]
     lines = [line.replace("us.", f"{alias}.", 1) if line.startswith("us.") else line for line in lines]
     file.write_text(

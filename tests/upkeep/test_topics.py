@@ -14,6 +14,7 @@ from twinlog.lab.broker import ClusterSpec
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.lab import Lab
 from twinlog.lab.listeners import PLAINTEXT, SASL_PLAIN, SUPER_USER
+from twinlog.lab.waiting import until
 from twinlog.pipeline.planner import Planner
 from twinlog.topology.acls import AclBinding
 from twinlog.topology.configs import TOPIC_CONFIG
@@ -58,6 +59,11 @@ class Flow:
         """The values that the target has for this topic itself."""
         entries = self.target.topic_configs([topic])[0][topic]
         return {name: entry.value for name, entry in entries.items() if entry.source == TOPIC_CONFIG}
+
+    def changed(self, topic: str, name: str, value: str) -> dict[str, str | None]:
+        """The same once the broker has heard of a change: it is acknowledged by the controller."""
+        until(lambda: self.own(topic).get(name) == value, f"{name} of {topic} should be {value}", seconds=30)
+        return self.own(topic)
 
     def set(self, topic: str, **configs: str | None) -> None:
         """Somebody changes the target by hand."""
@@ -227,12 +233,18 @@ class TestConfigs:
         us.create_topic(f"{topic}-nowhere")  # not on the target
         mirror = flow(us, eu, f"{topic}.*")
         assert mirror.keeper.sync_configs() == 1
-        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000", "min.insync.replicas": "2"}
+        assert mirror.changed(f"A.{topic}", "retention.ms", "5000000") == {
+            "retention.ms": "5000000",
+            "min.insync.replicas": "2",
+        }
         assert mirror.keeper.sync_configs() == 0
         # What somebody sets on the target is taken back, but for what is excluded.
         mirror.set(f"A.{topic}", retention_ms="7000000", segment_ms="8000000", min_insync_replicas="1")
         assert mirror.keeper.sync_configs() == 1
-        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000", "min.insync.replicas": "1"}
+        assert mirror.changed(f"A.{topic}", "min.insync.replicas", "1") == {
+            "retention.ms": "5000000",
+            "min.insync.replicas": "1",
+        }
         assert mirror.said == {}
 
     def test_replicate_source_default(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
@@ -240,7 +252,7 @@ class TestConfigs:
         eu.create_topic(f"A.{topic}", configs={"segment.ms": "8000000"})
         mirror = flow(us, eu, topic, "A->B.use.defaults.from = source", "config.properties.exclude = cleanup.policy")
         assert mirror.keeper.sync_configs() == 1
-        own = mirror.own(f"A.{topic}")
+        own = mirror.changed(f"A.{topic}", "segment.ms", "604800000")
         assert own["segment.ms"] == "604800000"
         assert own["max.message.bytes"] == "1048588"
         assert "cleanup.policy" not in own
@@ -253,7 +265,7 @@ class TestConfigs:
         policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
         mirror = flow(us, eu, topic, policy)
         assert mirror.keeper.sync_configs() == 1
-        assert mirror.own(topic) == {"retention.ms": "5000000"}
+        assert mirror.changed(topic, "retention.ms", "5000000") == {"retention.ms": "5000000"}
 
     def test_what_the_target_does_not_know_or_refuses_does_not_hold_up_the_rest(
         self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str
@@ -262,7 +274,7 @@ class TestConfigs:
         eu.create_topic(f"A.{topic}")
         mirror = flow(old, eu, topic, "A->B.use.defaults.from = source")
         assert mirror.keeper.sync_configs() == 1
-        own = mirror.own(f"A.{topic}")
+        own = mirror.changed(f"A.{topic}", "retention.ms", "5000000")
         assert own["retention.ms"] == "5000000"
         assert "segment.bytes" not in own
         assert (
@@ -287,7 +299,7 @@ class TestConfigs:
             secure.grant("ANONYMOUS", "DESCRIBE", *there, topic=f"A.{topic}-{name}")
         mirror = flow(secure, secure, f"{topic}-.*")
         assert mirror.keeper.sync_configs() == 1
-        assert mirror.own(f"A.{topic}-d") == {"retention.ms": "5000000"}
+        assert mirror.changed(f"A.{topic}-d", "retention.ms", "5000000") == {"retention.ms": "5000000"}
         why = "TOPIC_AUTHORIZATION_FAILED: grant"
         off = "or set sync.topic.configs.enabled = false"
         assert sorted(mirror.said.values()) == [
@@ -306,7 +318,7 @@ class TestConfigs:
         seen = {"gone": "A.gone", f"{topic}-half": f"A.{topic}-half", topic: f"A.{topic}"}
         monkeypatch.setattr(mirror.keeper, "_remote_names", lambda: seen)
         assert mirror.keeper.sync_configs() == 1
-        assert mirror.own(f"A.{topic}") == {"retention.ms": "5000000"}
+        assert mirror.changed(f"A.{topic}", "retention.ms", "5000000") == {"retention.ms": "5000000"}
         assert sorted(mirror.said.values()) == [
             "cluster A: the configs of gone cannot be read: UNKNOWN_TOPIC_OR_PARTITION",
             f"cluster B: the configs of A.{topic}-half cannot be read: UNKNOWN_TOPIC_OR_PARTITION",
