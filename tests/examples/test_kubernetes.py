@@ -59,7 +59,7 @@ def test_secrets_lie_as_a_pod_sees_them(tmp_path: Path, module: Load) -> None:
     assert Secrets(tmp_path).read("source-user", "user.crt") == "old"
     mount(tmp_path, "source-user", {"user.crt": b"new", "user.key": b"new"})
     assert Secrets(tmp_path).read("source-user", "user.key") == "new"
-    assert Secrets(tmp_path).matching("source-user", "*.crt") == "new\n"
+    assert [file.read_text() for file in Secrets(tmp_path).matching("source-user", "*.crt")] == ["new"]
 
 
 # Manifests
