@@ -63,7 +63,7 @@ def test_slots_are_shared_so_that_every_flow_moves(tmp_path: Path, slots: int | 
 
 def test_a_flow_without_a_slot_would_never_move(tmp_path: Path) -> None:
     found = runtime(tmp_path, a=1, b=1)
-    found._slots = 1
+    found._room.slots = 1
     with pytest.raises(RelayError, match="runs 1 tasks at a time, and each flow needs one"):
         found._fit()
     assert [flow.tasks for flow in shared(found._asked, 1)] == [1, 0], "where flows come and go, one waits"

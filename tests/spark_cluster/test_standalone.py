@@ -26,13 +26,13 @@ SMALL = ("--conf", "spark.ui.enabled=false")
 
 def test_whoever_is_killed_nothing_is_lost_or_doubled(spark: SparkCluster, pair: Pair, tmp_path: Path) -> None:
     """First one executor, then a worker with its executor, then the other one with its: the flow goes on in what is
-    left, at last in an executor that was started as Kubernetes would start it.
+    left, with fewer tasks where slots are fewer, at last in an executor that was started as Kubernetes would start it.
     """
     pair.source.create_topic("killed", 4)
     feed = pair.feed("killed")
     feed.flow()
     port = free_port()
-    settings = {"topics": "killed", "tasks.max": "2"}
+    settings = {"topics": "killed", "tasks.max": "3"}
     twin = pair.run(
         pair.file(settings, "killed"), "--master", spark.url, *SMALL,
         "--conf", f"spark.driver.port={port}", "--conf", f"spark.driver.host={HOST}",
@@ -49,6 +49,7 @@ def test_whoever_is_killed_nothing_is_lost_or_doubled(spark: SparkCluster, pair:
 
     first.kill()
     goes_on(pair, twin, "killed")
+    assert "us->eu: 2 of 3 tasks" in twin.said
     until(lambda: not first.left_over(), "all that the worker had started goes with it", seconds=START)
 
     executor = Process("executor", tmp_path / "executor.log")

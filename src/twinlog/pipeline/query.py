@@ -78,10 +78,19 @@ class FlowQuery:
             self._query.stop()
 
 
+def is_embedded(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
+
+
 def slots(spark: SparkSession) -> int | None:
-    """How many tasks can run at a time; None where that may change, on a cluster."""
-    context = spark.sparkContext
-    return context.defaultParallelism if str(context.master).startswith("local") else None
+    """How many tasks can run at a time now; None where no executor has come yet."""
+    with _in_one_line():
+        context = spark.sparkContext
+        known = context._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001  # Python is not told; the driver counts
+        if known < 2 and not is_embedded(spark):
+            return None
+        # On a cluster the cores of all executors, but never fewer than 2.
+        return int(context.defaultParallelism / float(context.getConf().get("spark.task.cpus", "1")))
 
 
 @contextlib.contextmanager

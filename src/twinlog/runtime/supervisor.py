@@ -11,12 +11,13 @@ from typing import Final
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import RelayError, SparkError
 from twinlog.pipeline import session
-from twinlog.pipeline.query import GONE, Spark, slots
+from twinlog.pipeline.query import GONE, Spark, is_embedded, slots
 from twinlog.runtime.choice import tasks_of
 from twinlog.runtime.flow_run import FlowRun
 from twinlog.runtime.herald import Herald, News
 from twinlog.runtime.parts import RECORDS, Part, Wanted, reconcile, shared
 from twinlog.runtime.records import Manner, Records, ready
+from twinlog.runtime.room import Room
 from twinlog.runtime.scratch import scratch
 from twinlog.status.board import Board
 from twinlog.upkeep.keeper import Keeper
@@ -68,7 +69,7 @@ class Runtime:
         self._asked: list[Wanted] = [
             Wanted(flow, files, tasks_of(flow) if flow.source else 1) for flow in (*flows, *(() if once else beating))
         ]
-        self._slots: int | None = None
+        self._room = Room()
         self._folder = serving
         self._records: dict[str, Records] = {
             flow.name: Records(flow, self._manner) for flow in self._asked if flow.config.replicates
@@ -119,13 +120,16 @@ class Runtime:
         with self._spark() as (spark, folder):
             events("", f"Spark {spark.version} is up")
             self._folder = folder
-            self._slots = slots(spark)
+            fixed = is_embedded(spark)
+            self._room.see(slots(spark), time.monotonic(), fixed=fixed)
             if not self._manner.patient:
                 self._fit()
-                self._say_fewer(self._asked, shared(self._asked, self._slots), events)
+                self._say_fewer(self._asked, shared(self._asked, self._room.slots), events)
             self.up = True
             try:
                 while not self._stop.is_set() and not self._finished:
+                    if not fixed and not self._manner.once:  # once: who has ended makes room
+                        self._room.see(slots(spark), time.monotonic())
                     self._follow(events)
                     for records in self._records.values():
                         records.look(spark, events)
@@ -146,7 +150,7 @@ class Runtime:
     def _follow(self, events: Callable[[str, str], None]) -> None:
         """Takes the steps to what is wanted now."""
         self._followed, asked = self._wishes, self._asked
-        wanted = shared(asked, self._slots)
+        wanted = shared(asked, self._room.slots)
         self._say_fewer(asked, wanted, events)
         steps = reconcile(self._running, wanted)
         by_name = {flow.name: flow for flow in wanted}
@@ -208,9 +212,9 @@ class Runtime:
 
     def _fit(self) -> None:
         moving = len(self._records)
-        if self._slots is not None and self._slots < moving:
+        if self._room.slots is not None and self._room.slots < moving:
             raise RelayError(
-                f"--master {self._master} runs {self._slots} tasks at a time, and each flow needs one: raise it"
+                f"--master {self._master} runs {self._room.slots} tasks at a time, and each flow needs one: raise it"
             )
 
     def _say_fewer(self, asked: Sequence[Wanted], given: Sequence[Wanted], events: Callable[[str, str], None]) -> None:
