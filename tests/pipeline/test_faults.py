@@ -2,15 +2,22 @@
 
 import random
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from twinlog.errors import RefusedError, UnreachableError
+from twinlog.kafka.records import encode
 from twinlog.lab import batches
 from twinlog.lab.batches import Record
 from twinlog.lab.cluster import Cluster
 from twinlog.lab.proxy import Proxy
+from twinlog.lab.waiting import until
 from twinlog.lab.wire import Wire
+from twinlog.model import TopicPartition
+from twinlog.pipeline.job import Job
 
 pytestmark = pytest.mark.broker
 
@@ -154,6 +161,36 @@ def test_brokers_that_die_move_and_sleep_on_either_side_lose_nothing(
         time.sleep(1)
     out.until_equal(topic)
     home.until_equal(topic)
+
+
+def test_whoever_reads_and_writes_beside_the_records_follows_when_a_leader_stays_dead(
+    us: Cluster, trio: Cluster, topic: str, mirror: Any
+) -> None:
+    """Reports, positions and those who read them: until the controller has noticed, it still names the dead one."""
+    trio.create_topic(topic, 1, 3)
+    flow = mirror(us, trio, topic)
+    reader, clerk = (Job(flow.config.flow, flow.config, (), ()).client("target") for _ in range(2))
+    place = TopicPartition(topic, 0)
+
+    def tried(what: Callable[[], object]) -> bool:
+        with suppress(UnreachableError, RefusedError):
+            return bool(what())
+        return False
+
+    def append() -> int:
+        return 1 + clerk.append(place, encode([(0, b"k", b"v", ())]))
+
+    assert append()
+    assert reader.read(place, 0).records
+    dead = trio.brokers[trio.leader(topic, 0)]
+    dead.kill()
+    try:
+        until(lambda: tried(append), "the clerk should find the next leader", seconds=30)
+        until(lambda: tried(lambda: reader.read(place, 0).records), "so should the reader", seconds=30)
+    finally:
+        dead.start()
+        reader.close()
+        clerk.close()
 
 
 def test_quotas_are_obeyed(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:

@@ -89,9 +89,12 @@ class Client:
             raise RefusedError(f"cluster {self.alias}: {error}", error.code) from error
 
     def _drop(self, node: int | None) -> None:
+        """Whoever is not there may lead nothing any more, whatever was said before."""
         channel = self._channels.pop(node, None)
         if channel is not None:
             channel.close()
+        for place in [place for place, leader in self._leaders.items() if leader == node]:
+            del self._leaders[place]
 
     def _name(self, node: int | None) -> str:
         host, port = self._known.get(node, ("?", 0)) if node is not None else addresses(self.config)[0]
@@ -139,6 +142,13 @@ class Client:
         answer = self.ask(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=4),
         )
+        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers if is_address(each.host, each.port)}
+        if brokers:
+            for node in [
+                known for known in self._channels if known is not None and brokers.get(known) != self._known.get(known)
+            ]:
+                self._drop(node)
+            self._known = brokers
         found = {}
         for topic in answer.topics:
             if topic.name is None or (topics is not None and topic.name not in topics):
@@ -149,13 +159,6 @@ class Client:
             )
             for partition, (leader, _) in leaders.items():
                 self._leaders[TopicPartition(topic.name, partition)] = leader
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers if is_address(each.host, each.port)}
-        if brokers:
-            for node in [
-                known for known in self._channels if known is not None and brokers.get(known) != self._known.get(known)
-            ]:
-                self._drop(node)
-            self._known = brokers
         return Metadata(answer.cluster_id, answer.controller_id, brokers, found)
 
     def leader(self, place: TopicPartition, *, fresh: bool = False) -> int:
@@ -254,7 +257,6 @@ class Client:
             answer = produce.decode(memoryview(channel.exchange(frame, self.timeout)))
         except (OSError, ProtocolError) as error:  # after either, what comes next on this connection cannot be trusted
             self._drop(node)
-            self._leaders.pop(place, None)
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
         outcome = first([each for each in answer.outcomes if (each.topic, each.partition) == place])
         if outcome.error:
