@@ -1,5 +1,6 @@
 """A cluster, asked one question at a time: for all that is not on the hot path. A Client belongs to one thread."""
 
+import contextlib
 import struct
 import time
 import uuid
@@ -77,22 +78,25 @@ class Client:
         try:
             return channel.ask(request, timeout or self.timeout)
         except OSError as error:
-            self._drop(node)
+            self._lost(node)
             what = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
             if isinstance(error, ConnectionError) and channel.answers == 1 and not uses_sasl(self.config):
                 what += " at the first question: does the listener ask for a login (security.protocol = SASL_...)?"
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {what}") from error
         except ProtocolError as error:
-            self._drop(node)
+            self._lost(node)
             raise ProtocolError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
         except RefusedError as error:
             raise RefusedError(f"cluster {self.alias}: {error}", error.code) from error
 
     def _drop(self, node: int | None) -> None:
-        """Whoever is not there may lead nothing any more, whatever was said before."""
         channel = self._channels.pop(node, None)
         if channel is not None:
             channel.close()
+
+    def _lost(self, node: int | None) -> None:
+        """Whoever is not there may lead nothing any more, whatever was said before."""
+        self._drop(node)
         for place in [place for place, leader in self._leaders.items() if leader == node]:
             del self._leaders[place]
 
@@ -124,6 +128,7 @@ class Client:
             else:
                 self._channels[node] = channel
                 return channel
+        self._lost(node)
         if locked:
             raise LockedError(f"cluster {self.alias}: {locked[0]}", heals=any(each.heals for each in locked))
         raise UnreachableError(
@@ -193,6 +198,9 @@ class Client:
         failed: dict[TopicPartition, int] = {}
         by_leader: dict[int, dict[str, list[int]]] = {}
         places = list(places)
+        if unled := {place.topic for place in places if self._leaders.get(place, -1) < 0}:
+            with contextlib.suppress(UnreachableError):
+                self.metadata(unled)
         for place in places:
             leader = self._leaders.get(place, -1)
             if leader < 0:
@@ -256,7 +264,7 @@ class Client:
         try:
             answer = produce.decode(memoryview(channel.exchange(frame, self.timeout)))
         except (OSError, ProtocolError) as error:  # after either, what comes next on this connection cannot be trusted
-            self._drop(node)
+            self._lost(node)
             raise UnreachableError(f"cluster {self.alias}: {self._name(node)}: {error}") from error
         outcome = first([each for each in answer.outcomes if (each.topic, each.partition) == place])
         if outcome.error:

@@ -412,14 +412,16 @@ class Relay:
         if not count or self.job.merges:
             return
         partition.counters.foreign += count
+        partition.untold_foreign += count
         now = time.monotonic()
         if now >= partition.tell_foreign_at:  # who writes all the time is not told of all the time
+            told, partition.untold_foreign = partition.untold_foreign, 0
             partition.tell_foreign_at = now + _TELL_AGAIN
             text = (
-                f"{count} records in {partition.remote} are not Twinlog's: somebody else writes to it "
+                f"{told} records in {partition.remote} are not Twinlog's: somebody else writes to it "
                 "(on purpose? twinlog.foreign.records = expect)"
             )
-            self.ledger.event(partition, "foreign", count, text)
+            self.ledger.event(partition, "foreign", told, text)
 
     def _trouble(self, partition: Partition, finding: Finding) -> bool:
         """Tells of it; whether to go on all the same is the operator's to say."""
