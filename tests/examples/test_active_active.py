@@ -135,6 +135,7 @@ def test_a_consumer_goes_on_at_the_furthest_known_place(
             put(eu, name, [(None, str(number).encode()) for number in range(5)], partition)
     # By offsets of its own and by checkpoints; each further in one place. Of the last partition nothing is known.
     own = Consumer({**eu.librdkafka_properties(), "group.id": topic})
+    own.committed([TopicPartition(topic, 0)], timeout=30)  # until there is a coordinator, nothing can be committed
     own.commit(offsets=[TopicPartition(topic, 0, 3), TopicPartition(copy, 0, 1)], asynchronous=False)
     own.close()
     checkpoints = [

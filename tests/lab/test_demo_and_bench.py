@@ -41,7 +41,7 @@ PICTURE = Picture(
 @pytest.mark.broker
 @pytest.mark.spark
 def test_the_demo_proves_that_both_logs_are_equal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert demo.main(["--seconds", "6", "--rate", "500", "--history", "5000", "--folder", str(tmp_path)]) == 0
+    assert demo.main(["--seconds", "4", "--rate", "500", "--history", "5000", "--folder", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "demo: topic searches is made on us" in said
     assert "demo: errors gets 4 partitions instead of 2" in said
@@ -59,8 +59,8 @@ def test_the_demo_proves_that_both_logs_are_equal(capsys: pytest.CaptureFixture[
 @pytest.mark.spark
 def test_the_bench_measures_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "build" / "bench.json"
-    what = ["--case", "tls", "--case", "latency", "--contender", "tuned", "--contender", "twinlog"]
-    assert bench.main(["--quick", *what, "--minutes", "0.05", "--out", str(out)]) == 0
+    what = ["--case", "tls", "--contender", "tuned", "--contender", "twinlog"]
+    assert bench.main(["--quick", *what, "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["machine"]["cores"] >= 1
     assert found["settings"]["quick"] is True
@@ -71,12 +71,8 @@ def test_the_bench_measures_and_writes(capsys: pytest.CaptureFixture[str], tmp_p
     for each in found["copied"]:
         assert each["records"] == LOADS["tls"].quick_records
         assert each["equal"] is True
-    (steady,) = found["steady"]
-    assert (steady["contender"], steady["missing"]) == ("twinlog", 0)
-    assert steady["records"] > 0
-    assert steady["p50_ms"] <= steady["p99_ms"] <= steady["p999_ms"] <= steady["most_ms"]
-    assert found["many"] == []
-    assert {each["what"] for each in found["targets"]} == {"idle flow", "throughput, 1 KB records over TLS"}
+    assert (found["steady"], found["many"]) == ([], [])
+    assert {each["what"] for each in found["targets"]} == {"throughput, 1 KB records over TLS"}
     said = capsys.readouterr().out
     assert "1 KB over TLS  Twinlog" in said
 
