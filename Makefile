@@ -6,8 +6,8 @@ PYTHON ?= $(or $(shell for p in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
-AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# Many tests wait more than they work; each process has brokers of its own (tests/sharing.py says who takes what).
+AT_ONCE := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz clean setup
