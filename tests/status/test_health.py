@@ -96,7 +96,25 @@ def test_an_open_transaction_is_the_reason() -> None:
     status = heard(heard(flow(), ago=100), ago=90, end=12, stable=10)
     health = health_of(heard(status, end=12, stable=10))
     assert health.level == "lagging"
-    assert health.reasons[0].endswith("it waits for the transaction that is open at offset 10 of the source")
+    (reason,) = health.reasons
+    assert reason.startswith("t-0 waits for a transaction that is open at offset 10 on us: 2 records behind, 90 s; ")
+    assert reason.endswith(": kafka-transactions.sh abort --topic t --partition 0 --start-offset 10")
+
+
+def test_more_tasks_are_no_remedy_for_what_waits_or_is_stopped() -> None:
+    status = heard(heard(flow(), ago=100), ago=90, end=500, stable=10)
+    status = heard(status, end=500, stable=10)
+    health = health_of(status)
+    assert not any("tasks.max" in reason or "is behind by" in reason for reason in health.reasons)
+    stopped = heard(heard(flow(), ago=100, end=500), ago=90, end=500, state="stopped", error="too large")
+    health = health_of(heard(stopped, end=500, state="stopped", error="too large"))
+    assert health.level == "broken"
+    assert health.reasons == ["t-0 is stopped: too large"]
+
+
+def test_a_transaction_that_has_just_begun_is_no_reason() -> None:
+    status = heard(heard(flow(), ago=20), ago=5, end=12, stable=10)
+    assert health_of(heard(status, end=12, stable=10)).reasons == []
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ class Partition:
     failures: int = 0  # in a row
     retry_at: float = 0.0
     counters: Counters = field(default_factory=Counters)
+    told_stop: str = ""  # why it was stopped, as it was last told
     untold_foreign: int = 0  # records
     tell_foreign_at: float = 0.0  # not before that
     latency_ms: float = 0.0  # of the newest batch: acknowledged now, minus its newest record's time

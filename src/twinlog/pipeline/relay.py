@@ -329,7 +329,9 @@ class Relay:
         partition.state = State.STOPPED
         partition.fresh = False
         partition.retry_at = time.monotonic() + _AGAIN
-        self.ledger.event(partition, "stopped", 0, reason)
+        if reason != partition.told_stop:  # it is tried again, and again
+            partition.told_stop = reason
+            self.ledger.event(partition, "stopped", 0, reason)
 
     def _done(self, partition: Partition) -> None:
         if partition.until is not None and partition.acked >= partition.until and not partition.flight:

@@ -34,6 +34,7 @@ def judge(flow: "FlowStatus", max_lag_seconds: float, now: float) -> Health:
         *_state(flow, now),
         *_stopped(flow),
         *_troubled(flow, now),
+        *_waiting(flow, max_lag_seconds, now),
         *_behind(flow, max_lag_seconds, now),
         *_beats(flow, now),
         *_losses(flow),
@@ -100,26 +101,50 @@ def _troubled(flow: "FlowStatus", now: float) -> list[Reason]:
     return found
 
 
+def _waiting(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
+    """Behind transactions that are open on the source. Their producers must end them, so each is named."""
+    found: list[tuple[float, PartitionStatus]] = []
+    for each in flow.behind:
+        seconds = each.lag_seconds_at(now)
+        if each.waits and each.state != "stopped" and (seconds is None or seconds > min(_LASTS, most)):
+            found.append((float("inf") if seconds is None else seconds, each))
+    found.sort(key=lambda each: (-each[0], each[1].topic, each[1].partition))
+    reasons: list[Reason] = []
+    for seconds, each in found[:_SHOWN]:
+        level: Level = "lagging" if seconds > most else "healthy"
+        text = (
+            f"{_name(each)} waits for a transaction that is open at offset {each.stable} on {flow.source}: "
+            f"{each.lag:,} records behind, {_long(seconds)}; let its producer end it, or abort it there: "
+            f"kafka-transactions.sh abort --topic {each.topic} --partition {each.partition} "
+            f"--start-offset {each.stable}"
+        )
+        reasons.append((level, text))
+    if len(found) > _SHOWN:
+        level = "lagging" if found[_SHOWN][0] > most else "healthy"
+        reasons.append((level, f"{len(found) - _SHOWN:,} more partitions wait for open transactions"))
+    return reasons
+
+
 def _behind(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
+    """Those that work would help: what is stopped or waits has been told of."""
     late: list[tuple[float, PartitionStatus]] = []
     for each in flow.behind:
         seconds = each.lag_seconds_at(now)
-        if seconds is None or seconds > most:
+        if not each.waits and each.state != "stopped" and (seconds is None or seconds > most):
             late.append((float("inf") if seconds is None else seconds, each))
     if not late:
         return []
     seconds, worst = max(late, key=lambda each: (each[0], each[1].lag))
     records = sum(each.lag for _, each in late)
     what = f"{_name(worst)} is" if len(late) == 1 else f"{len(late):,} partitions are"
-    long = "for how long is not known" if seconds == float("inf") else f"{span(seconds)}"
-    text = f"{what} behind by {records:,} records, {long}"
+    text = f"{what} behind by {records:,} records, {_long(seconds)}"
     if len(late) > 1:
-        text += f"; the last is {_name(worst)}"
-    waiting = [each.waits for _, each in late if each.waits]
-    why = f": {waiting[0]}" if len(waiting) == len(late) == 1 else _prospect(flow, records, now)
-    if waiting and len(late) > 1:
-        why += f"; {len(waiting):,} wait for transactions that are open on the source (kafka-transactions.sh list)"
-    return [("lagging", text + why)]
+        text += f", most of all {_name(worst)}"
+    return [("lagging", text + _prospect(flow, records, now))]
+
+
+def _long(seconds: float) -> str:
+    return "for how long is not known" if seconds == float("inf") else span(seconds)
 
 
 def _prospect(flow: "FlowStatus", records: int, now: float) -> str:
