@@ -26,7 +26,7 @@ def test_a_healthy_flow_is_few_lines() -> None:
 def test_what_is_wrong_comes_first_with_what_to_do() -> None:
     text = as_text([made_flow(20, 1, lag=5, stopped="refused: change max.message.bytes", lost=3)], View())
     lines = text.splitlines()
-    assert lines[0] == "us->eu: BROKEN, running"
+    assert lines[0] == "us->eu: BROKEN (the process runs)"
     assert lines[1] == "  ! topic-00000-0 is stopped: refused: change max.message.bytes"
     table = lines[lines.index("  20 topics, 20 partitions; 20 not caught up") :]
     assert table[2].split()[:4] == ["topic-00000", "1", "stopped", "5"], "the worst one first"

@@ -362,7 +362,7 @@ def status(
 
     read = load(paths, secrets)
     wanted = view.chosen(read, read.flows if flow is None else _only(read, flow).flows)
-    shown = view.View(max_lag_seconds, topic, topics, groups)
+    shown = view.View(max_lag_seconds, topic, topics, groups, paths)
     if watch:
         return view.watch(wanted, shown, as_lines=as_json)
     found = view.look(wanted, shown)

@@ -13,8 +13,10 @@ from twinlog.config.flows import FlowConfig
 from twinlog.errors import ConfigError
 from twinlog.status.flow import FlowStatus
 from twinlog.status.observer import Observer
+from twinlog.surface import status_view
 from twinlog.surface.progress import Progress
-from twinlog.surface.status_view import View, as_json, as_text, worst
+from twinlog.surface.status_screen import picture, wrapped
+from twinlog.surface.status_view import View, as_json, worst
 
 __all__ = ["View", "as_json", "as_text", "chosen", "exit_code", "look", "watch"]
 
@@ -46,6 +48,12 @@ def look(flows: Iterable[FlowConfig], view: View) -> list[FlowStatus]:
         return [each.status for each in observers]
 
 
+def as_text(flows: Sequence[FlowStatus], view: View) -> str:
+    """What a person reads on a terminal fits it; what a script reads is the same at any width."""
+    text = status_view.as_text(flows, view)
+    return "\n".join(wrapped(text, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else text
+
+
 def watch(flows: Iterable[FlowConfig], view: View, *, as_lines: bool) -> int:
     """Until Ctrl-C; the exit code is that of the last picture. `as_lines`: a JSON document in each line."""
     stop = threading.Event()
@@ -54,7 +62,8 @@ def watch(flows: Iterable[FlowConfig], view: View, *, as_lines: bool) -> int:
         threading.Thread(target=each.follow, args=(stop,), name=f"status {each.config}", daemon=True)
         for each in observers
     ]
-    live = sys.stdout.isatty() and not as_lines
+    terminal = sys.stdout.isatty()
+    live = terminal and not as_lines
     code = EXIT_CODES["broken"]
     for thread in threads:
         thread.start()
@@ -66,13 +75,15 @@ def watch(flows: Iterable[FlowConfig], view: View, *, as_lines: bool) -> int:
         while True:
             found = [each.status for each in observers]
             code = exit_code(found, view)
-            if as_lines:
-                text = as_json(found, view, line=True)
+            if live:
+                print(_drawn(status_view.as_text(found, view, live=True)), end="", flush=True)
             else:
-                text = _drawn(as_text(found, view)) if live else as_text(found, view)
-            print(text, flush=True)
+                text = as_json(found, view, line=True) if as_lines else status_view.as_text(found, view)
+                print(text, flush=True)
             time.sleep(_REDRAW)
     except KeyboardInterrupt:
+        if terminal:
+            print(flush=True)  # the terminal has written ^C, and the prompt belongs on a line of its own
         return code
     except BrokenPipeError:
         sys.stderr.close()  # or Python complains once more at the end
@@ -84,9 +95,11 @@ def watch(flows: Iterable[FlowConfig], view: View, *, as_lines: bool) -> int:
 
 
 def _drawn(text: str) -> str:
-    """Over the picture before, line by line: a screen that is wiped first flickers."""
+    """Over the picture before, line by line: a screen that is wiped first flickers. The last row and column stay free,
+    or the terminal scrolls. No alternate screen: a process that is killed could not leave it again.
+    """
     width, height = shutil.get_terminal_size()
-    lines = [line[: width - 1] for line in text.splitlines()[: height - 2]]
+    lines = picture(text, time.strftime("%H:%M:%S"), width - 1, height - 1)
     return "\033[H" + "".join(f"{line}\033[K\n" for line in lines) + "\033[J"
 
 

@@ -1,14 +1,17 @@
 """What `twinlog status` shows of flows: as text, and as JSON. Pure, but for the time of day."""
 
 import json
+import re
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from twinlog.security.words import one_line
-from twinlog.status.flow import FlowStatus
-from twinlog.status.health import LEVELS, MAX_LAG_SECONDS, Level, span
+from twinlog.status.flow import FlowStatus, LostRange
+from twinlog.status.health import LEVELS, MAX_LAG_SECONDS, Health, Level, judge, span
+from twinlog.status.history import History
 from twinlog.status.partition import COUNTERS, PartitionStatus
 from twinlog.status.topic import TopicStatus
 from twinlog.surface.numbers import amount, counted, size
@@ -29,6 +32,37 @@ class View:
     topic: str | None = None  # its partitions; by its name on the source, or that of its remote topic
     topics: bool = False  # all of them, not only those that need attention
     groups: bool = False
+    files: tuple[str, ...] = ()  # of the configuration, as they were given: for commands that are quoted
+
+
+class _Part(FlowStatus):
+    """A flow as if it copied only these partitions. A reason is a text, and may be about many topics at once: so the
+    flow is judged again without the others, instead of looking for a name in words.
+    """
+
+    def __init__(self, flow: FlowStatus, names: Iterable[str]) -> None:
+        super().__init__(flow.run, flow.name, flow.source, flow.target)
+        vars(self).update(vars(flow))  # also its partitions: that it has some is true of the flow
+        self.history = History()  # that of all
+        self._names = frozenset(names)
+
+    @property
+    def behind(self) -> list[PartitionStatus]:
+        return [each for each in super().behind if _name(each) in self._names]
+
+    @property
+    def troubled(self) -> list[PartitionStatus]:
+        return [each for each in super().troubled if _name(each) in self._names]
+
+    def total(self, counter: str) -> int:
+        return sum(each.counters[counter] for each in self._own())
+
+    def rates_at(self, now: float, seconds: float = 5.0) -> tuple[float, float]:  # noqa: ARG002
+        rates = [each.rates_at(now) for each in self._own()]
+        return sum(records for records, _ in rates), sum(volume for _, volume in rates)
+
+    def _own(self) -> list[PartitionStatus]:
+        return [each for name, each in self.partitions.items() if name in self._names]
 
 
 def worst(flows: Iterable[FlowStatus], max_lag_seconds: float) -> Level:
@@ -114,27 +148,70 @@ def _partition_json(each: PartitionStatus) -> dict[str, Any]:
 # Text
 
 
-def as_text(flows: Sequence[FlowStatus], view: View) -> str:
-    return "\n\n".join("\n".join(_flow_text(flow, view)) for flow in flows)
+def as_text(flows: Sequence[FlowStatus], view: View, *, live: bool = False) -> str:
+    """`live`: for a screen that ends somewhere, so the newest event comes first."""
+    return "\n\n".join("\n".join(_flow_text(flow, view, live=live)) for flow in flows)
 
 
-def _flow_text(flow: FlowStatus, view: View) -> list[str]:
+def _flow_text(flow: FlowStatus, view: View, *, live: bool) -> list[str]:
     now = time.time()
-    health = flow.health(view.max_lag_seconds)
-    lines = [f"{flow.name}: {health.level.upper() if health.level != 'healthy' else 'healthy'}, {flow.state}"]
+    lines = [f"{flow.name}: {_headline(flow, judge(flow, view.max_lag_seconds, now).level)}"]
+    health, others = _reasons(flow, view, now)
     lines += [f"  {'!' if health.level != 'healthy' else '-'} {_printable(reason)}" for reason in health.reasons]
+    if others:
+        lines.append(f"  also: {counted(others, 'other reason')} (twinlog status without --topic)")
     lines += table(_facts(flow, now))
     if view.topic is not None:
-        lines += ["", *_partitions_text(flow, view.topic)]
+        lines += ["", *_partitions_text(flow, view.topic, view.files)]
     else:
         lines += ["", *_topics_text(flow, view)]
     if view.groups:
         lines += ["", *_groups_text(flow, view)]
-    if flow.lost_ranges:
-        lines += ["", "  lost:", *_lost_text(flow)]
-    if flow.events:
-        lines += ["", "  events:", *_events_text(flow)]
+    topics = _names_of(flow, view)
+    if lost := [each for each in tuple(flow.lost_ranges) if topics is None or each.topic in topics]:
+        lines += ["", "  lost:", *_lost_text(lost)]
+    if events := [each for each in tuple(flow.events) if topics is None or _is_about(each, topics)]:
+        title = "  events, newest first:" if live else "  events:"
+        lines += ["", title, *_events_text(events[-_EVENTS:][:: -1 if live else 1])]
     return lines
+
+
+def _headline(flow: FlowStatus, level: Level) -> str:
+    """What is broken mostly is the copying, not the process: `BROKEN, running` would sound as if it could not be."""
+    if level == "healthy":
+        return f"healthy, {flow.state}"
+    if level == "broken" and flow.state == "running":
+        return f"BROKEN ({'it ran when it was last seen' if flow.unseen else 'the process runs'})"
+    return f"{level.upper()}, {flow.state}"
+
+
+def _reasons(flow: FlowStatus, view: View, now: float) -> tuple[Health, int]:
+    """Those that concern what is shown, and how many more there are. What is wrong with the whole flow concerns all."""
+    if view.topic is None:
+        return judge(flow, view.max_lag_seconds, now), 0
+    partitions = list(flow.partitions.values())
+    meant = {_name(each) for each in partitions if _is_meant(view, each.topic, each.remote)}
+    others = {_name(each) for each in partitions} - meant
+    own, of_others, of_all = (
+        judge(_Part(flow, names), view.max_lag_seconds, now) for names in (meant, others, frozenset[str]())
+    )
+    return own, sum(reason not in of_all.reasons for reason in of_others.reasons)
+
+
+def _names_of(flow: FlowStatus, view: View) -> frozenset[str] | None:
+    """How what is told of the topic may call it; None: all topics are meant."""
+    if view.topic is None:
+        return None
+    known = (each.topic for each in flow.partitions.values() if each.remote == view.topic)
+    return frozenset((view.topic, *known))
+
+
+def _is_about(event: dict[str, Any], topics: Iterable[str]) -> bool:
+    """By its partition; where it has none, by the names in its text, as in `topic orders (3 partitions) is ...`."""
+    if partition := event.get("partition"):
+        return str(partition).rpartition("-")[0] in topics
+    text = str(event.get("text", ""))
+    return any(re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", text) for topic in topics)
 
 
 def _facts(flow: FlowStatus, now: float) -> list[tuple[str, str]]:
@@ -193,10 +270,11 @@ def _topics_text(flow: FlowStatus, view: View) -> list[str]:
     return [f"  {title}", *table(rows, "    "), *more]
 
 
-def _partitions_text(flow: FlowStatus, topic: str) -> list[str]:
+def _partitions_text(flow: FlowStatus, topic: str, files: Sequence[str]) -> list[str]:
     partitions = [each for each in _sorted(flow) if topic in {each.topic, each.remote}]
     if not partitions:
-        return [f"  {topic}: no such topic in this flow; twinlog why says which rule decides"]
+        command = shlex.join(["twinlog", "why", *(files or ["CONFIG"]), topic])
+        return [_printable(f"  - {topic}: no such topic in this flow; which rule decides: {command}")]
     rows = [
         (
             "partition",
@@ -241,8 +319,7 @@ def _groups_text(flow: FlowStatus, view: View) -> list[str]:
     return ["  groups:", *table(rows, "    "), *more]
 
 
-def _lost_text(flow: FlowStatus) -> list[str]:
-    lost = list(flow.lost_ranges)
+def _lost_text(lost: Sequence[LostRange]) -> list[str]:
     rows = [
         (
             _clock(each.time_ms),
@@ -255,12 +332,16 @@ def _lost_text(flow: FlowStatus) -> list[str]:
     return table(rows, "    ")
 
 
-def _events_text(flow: FlowStatus) -> list[str]:
+def _events_text(events: Iterable[dict[str, Any]]) -> list[str]:
     rows = [
         (_clock(event.get("time", 0)), one_line(str(event.get("kind", ""))), _printable(str(event.get("text", ""))))
-        for event in list(flow.events)[-_EVENTS:]
+        for event in events
     ]
     return table(rows, "    ")
+
+
+def _name(each: PartitionStatus) -> str:
+    return f"{each.topic}-{each.partition}"
 
 
 def _sorted(flow: FlowStatus) -> list[PartitionStatus]:
