@@ -121,13 +121,14 @@ def test_lag_over_time_is_drawn(stage: Staged, look: Look) -> None:
 def test_search_sort_and_attention(stage: Staged, look: Look) -> None:
     flow = troubled()
     page = look(stage(flow), "#/topics")
-    assert rows(page)[0].split("\t")[1] == "orders"  # the one that lags most comes first
+    # The worst come first, among them the one that lags most.
+    assert first_cells(page)[:3] == ["orders", "payments", "clicks"]
     shoot(page, "topics-broken")
     page.get_by_role("searchbox").fill("PAY")
     expect(page.get_by_text("1 of 7 topics")).to_be_visible()
     assert first_cells(page) == ["payments"]
     page.get_by_role("searchbox").fill("nothing like that")
-    expect(page.get_by_text("No topic is like that.")).to_be_visible()
+    expect(page.get_by_text("No replicated topic has that name. Plan lists what is left out, and why.")).to_be_visible()
     page.get_by_role("searchbox").press("Escape")
     page.get_by_label("Needs attention").check()
     expect(page.get_by_text("3 of 7 topics")).to_be_visible()
@@ -198,6 +199,37 @@ def test_a_topic_says_why_it_lags(stage: Staged, look: Look) -> None:
     expect(page.get_by_text("6 topics", exact=True)).to_be_visible()
 
 
+def test_an_open_transaction_is_told(stage: Staged, look: Look) -> None:
+    flow = Flow("us", "eu", {"payments": 3, "clicks": 2})
+    flow.report(at=time.time() - 100)
+    flow.told["payments-1"] |= {"end": 2212, "stable": 1000}
+    flow.told["clicks-0"]["end"] += 5000
+    flow.report(at=time.time() - 90)
+    flow.move(50, names=["payments-0", "payments-2"])
+    flow.told["clicks-0"] |= {"state": "stopped", "error": "eu refuses it", "lane": "rebuild"}
+    flow.report()
+    there = stage(flow)
+    page = look(there, "#/topics")
+    words = "waits for an open transaction at offset 1000"
+    assert first_cells(page) == ["clicks", "payments"]
+    assert rows(page)[1].split("\t")[-1] == f"partition 1 {words}"
+    shoot(page, "topics-transaction")
+    page.get_by_role("gridcell", name="payments").first.click()
+    why = page.get_by_role("dialog").locator(".why li")
+    expect(why).to_have_count(1)
+    expect(why).to_contain_text("Partition 1 waits at offset 1000 for a transaction that is open on us: 1,212 records")
+    assert rows(page, "Partitions")[0].split("\t")[-1] == words
+    shoot(page, "topic-transaction")
+    page.goto(f"{there.url}/#/topic/us-%3Eeu/clicks")
+    expect(why).to_have_text(["Partition 0 is stopped: eu refuses it"])
+    page.goto(f"{there.url}/#/")
+    expect(page.locator(".worst")).to_contain_text(words)
+    phone = look(there, "#/topics", size=PHONE)
+    expect(phone.get_by_role("gridcell", name=f"payments partition 1 {words}")).to_be_visible()
+    expect(phone.get_by_role("gridcell", name="clicks eu refuses it")).to_be_visible()
+    shoot(phone, "phone-transaction")
+
+
 def test_events_groups_and_lost_ranges(stage: Staged, look: Look) -> None:
     flow = troubled()
     page = look(stage(flow), "#/events")
@@ -205,11 +237,13 @@ def test_events_groups_and_lost_ranges(stage: Staged, look: Look) -> None:
     flow.report(events=[flow.event("new topic", "shipments is copied now: 3 partitions")])
     expect(page.get_by_role("grid", name="Events")).to_contain_text("shipments is copied now")
     assert len(rows(page, "Events")) == 3
+    lost = next(row for row in rows(page, "Events") if "were gone" in row).split("\t")
+    assert (lost[1], lost[2], lost[-1]) == ("clicks-3", "lost", "500")
+    assert not any(row.split("\t")[-1] for row in rows(page, "Events") if "were gone" not in row)
     page.get_by_label("Kind").select_option("new topic")
     expect(page.locator("output")).to_have_text("1 event")
     page.get_by_role("link", name="Lost ranges").click()
-    lost = rows(page, "Lost ranges")
-    assert lost[0].split("\t")[1:6] == ["clicks", "3", "100", "599", "500"]
+    assert rows(page, "Lost ranges")[0].split("\t")[1:6] == ["clicks", "3", "100", "599", "500"]
     page.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("grid", name="Consumer groups")).to_contain_text("billing")
     billing = next(row for row in rows(page, "Consumer groups") if row.startswith("billing\t")).split("\t")

@@ -16,9 +16,11 @@ from twinlog.lab.cluster import Cluster
 from twinlog.lab.compare import read
 from twinlog.lab.lab import Lab
 from twinlog.lab.proxy import Proxy
+from twinlog.lab.transactions import Transactions
 from twinlog.lab.waiting import until
 from twinlog.lab.wire import Wire
 from twinlog.pipeline.job import Claim
+from twinlog.pipeline.ledger import told
 from twinlog.pipeline.partition import State
 
 pytestmark = pytest.mark.broker
@@ -368,3 +370,18 @@ def test_a_log_that_was_cut_off_by_an_unclean_election_is_told_on_either_side(
         trio.brokers[0].start()
     assert [(event["kind"], event["amount"]) for event in out.events(topic)] == [("truncated", 30)]
     assert [(event["kind"], event["amount"]) for event in home.events(topic)] == [("target lost", 30)]
+
+
+@pytest.mark.parametrize(("isolation", "waits"), [("read_committed", True), ("read_uncommitted", False)])
+def test_who_reads_what_is_not_committed_waits_for_no_transaction(
+    us: Cluster, eu: Cluster, topic: str, mirror: Any, isolation: str, waits: bool
+) -> None:
+    us.create_topic(topic)
+    flow = mirror(us, eu, topic, us__consumer__isolation__level=isolation)
+    with Wire(us.client_properties()) as wire, flow.start() as running:
+        transactions = Transactions(wire, topic)
+        transactions.produce(topic, 0, [Record(1, None, b"in doubt")])
+        running.until(lambda: running[topic].high_watermark == 1, "seen")
+        assert ("stable" in told(running[topic])) is waits
+        transactions.commit()
+        running.until(lambda: running[topic].acked >= 1, "copied")

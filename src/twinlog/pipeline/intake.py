@@ -216,7 +216,9 @@ class Intake(Links[SourceLink]):
         if part.high_watermark != partition.high_watermark:
             partition.high_watermark = part.high_watermark
             partition.changed = True
-        partition.log_start, partition.last_stable = part.log_start, part.last_stable
+        partition.log_start = part.log_start
+        # Who reads what is not committed waits for no transaction.
+        partition.last_stable = part.last_stable if self._rules.read_committed else part.high_watermark
         if part.replica >= 0 and part.replica != partition.replica and part.replica in self.brokers:
             self.remove(partition)
             partition.replica = part.replica

@@ -13,7 +13,7 @@ Reason = tuple[Level, str]
 
 LEVELS: Final[tuple[Level, ...]] = ("healthy", "lagging", "broken")
 MAX_LAG_SECONDS: Final = 60.0
-_LASTS: Final = 15.0  # seconds for which an error of a partition may be one that heals by itself
+LASTS: Final = 15.0  # seconds for which an error, or an open transaction, may be one that goes by itself
 _SLOW_START: Final = 60.0
 _QUIET: Final = 30.0  # tasks report at least every 10 seconds
 _NO_BEAT: Final = 60.0
@@ -96,7 +96,7 @@ def _troubled(flow: "FlowStatus", now: float) -> list[Reason]:
         if not since:  # nobody runs it: it is what would happen
             found.append(("lagging", f"{who}: {error}"))
         else:
-            level: Level = "broken" if now - since > _LASTS else "healthy"
+            level: Level = "broken" if now - since > LASTS else "healthy"
             found.append((level, f"{who} cannot go on for {span(now - since)}: {error}"))
     return found
 
@@ -106,7 +106,7 @@ def _waiting(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
     found: list[tuple[float, PartitionStatus]] = []
     for each in flow.behind:
         seconds = each.lag_seconds_at(now)
-        if each.waits and each.state != "stopped" and (seconds is None or seconds > min(_LASTS, most)):
+        if each.waits and each.state != "stopped" and (seconds is None or seconds > min(LASTS, most)):
             found.append((float("inf") if seconds is None else seconds, each))
     found.sort(key=lambda each: (-each[0], each[1].topic, each[1].partition))
     reasons: list[Reason] = []

@@ -8,16 +8,16 @@ from typing import Any
 from twinlog.status.flow import FlowStatus, LostRange
 from twinlog.status.partition import PartitionStatus
 from twinlog.status.topic import TopicStatus, topics_of
-from twinlog.surface.http.lagging import level
+from twinlog.surface.http.lagging import level, partition_waits, waits
 from twinlog.upkeep.group_look import GroupStatus
 
 TOPIC = (
     "flow", "topic", "remote", "partitions", "lag", "lag_seconds", "records", "bytes", "records_per_s", "bytes_per_s",
-    "lost", "state", "error", "level",
+    "lost", "state", "error", "level", "waits",
 )  # fmt: skip
 PARTITION = (
     "partition", "state", "lane", "task", "executor", "start", "position", "end", "target", "lag", "lag_seconds",
-    "records_per_s", "bytes_per_s", "latency_ms", "latency_max_ms", "records", "lost", "error",
+    "records_per_s", "bytes_per_s", "latency_ms", "latency_max_ms", "records", "lost", "error", "level", "waits",
 )  # fmt: skip
 GROUP = (
     "flow", "group", "topic", "partition", "source_topic", "source_offset", "source_end", "source_lag",
@@ -75,14 +75,17 @@ class TopicRows:
         self._looked = now
         found = topics_of((each for topic in wanted for each in self._by_topic[topic]), now)
         self._restless = {each.topic for each in found if each.lag or each.records_per_s}
-        return {each.topic: _topic_row(flow, each) for each in found}, gone
+        return {
+            each.topic: _topic_row(flow, each, waits(self._by_topic[each.topic], now) if each.waits else "")
+            for each in found
+        }, gone
 
 
-def _topic_row(flow: FlowStatus, each: TopicStatus) -> tuple[Any, ...]:
+def _topic_row(flow: FlowStatus, each: TopicStatus, waiting: str) -> tuple[Any, ...]:
     return (
         flow.name, each.topic, each.remote, each.partitions, each.lag, _short(each.lag_seconds), each.records,
         each.bytes, _short(each.records_per_s), _short(each.bytes_per_s), each.lost, each.state, each.error,
-        level(each),
+        level(each), waiting,
     )  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def partition_row(each: PartitionStatus, flow: FlowStatus) -> tuple[Any, ...]:
         each.partition, each.state, each.lane, each.task, flow.executors.get(each.task, ""), each.start, each.position,
         each.end, each.target, each.lag, _short(each.lag_seconds), _short(each.records_per_s),
         _short(each.bytes_per_s), _short(each.latency_ms), _short(each.latency_max_ms), each.counters["records"],
-        each.counters["lost"], each.error,
+        each.counters["lost"], each.error, level(each), partition_waits(each, time.time()),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ let grids = 0;
 export class Grid {
   // columns: {key, label, value(row), show?(row) -> text, node?() -> element with set(row), number?, width?, narrow?, rank?, title?}
   // width, narrow: on a wide screen and on a phone. rank: 1 to 3, from where on it is left out
+  // then(one, other): which of two equal ones comes first
   constructor({ label, columns, sort, descending = false, open = null, empty = "Nothing here.", changed = () => {} }) {
     this.id = `grid${++grids}`;
     this.columns = columns;
@@ -127,13 +128,13 @@ export class Grid {
     const column = this.columns.find((each) => each.key === this.sortKey) ?? this.columns[0];
     const sign = this.descending ? -1 : 1;
     const value = column.order ?? column.value;
-    // What is not known comes last, either way. Equal ones keep the order in which they came.
+    // What is not known comes last, either way. Equal ones keep the order in which they came, or have one of their own.
     rows.sort((one, other) => {
       const left = value(one);
       const right = value(other);
       const none = (left === null || left === undefined) - (right === null || right === undefined);
       if (none) return none;
-      return left < right ? -sign : left > right ? sign : 0;
+      return left < right ? -sign : left > right ? sign : (column.then?.(one, other) ?? 0);
     });
   }
 

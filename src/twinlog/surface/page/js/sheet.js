@@ -3,7 +3,8 @@
 import { h, mark, name, only, text } from "./dom.js";
 import { count, latency, moment, NONE, rate, size, span } from "./format.js";
 import { Grid } from "./grid.js";
-import { sign, topicKey } from "./store.js";
+import { sign, topicKey, trouble } from "./store.js";
+import { happening } from "./views/parts.js";
 
 const offset = (value) => (value === null || value === undefined || value < 0 ? null : value);
 
@@ -91,7 +92,7 @@ const COLUMNS = [
     width: "150px",
     rank: 3,
   },
-  { key: "error", label: "Error", value: (row) => row.error || null, rank: 1, foreign: true, kind: "error" },
+  { key: "error", label: "Error", value: (row) => trouble(row) || null, rank: 1, foreign: true, kind: "error" },
 ];
 
 export class Sheet {
@@ -273,7 +274,7 @@ export class Sheet {
                   {},
                   h("time", {}, moment(event.time)),
                   h("span", { class: "kind" }, event.kind),
-                  name(event.text, "span"),
+                  name(happening(event), "span"),
                 ),
               ),
             ),

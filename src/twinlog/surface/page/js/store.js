@@ -144,3 +144,8 @@ export function sign(row) {
 export function needsAttention(row) {
   return sign(row) !== "healthy";
 }
+
+// Why a topic or a partition does not go on, in short.
+export function trouble(row) {
+  return row.error || row.waits || "";
+}

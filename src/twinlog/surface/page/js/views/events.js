@@ -3,7 +3,10 @@
 import { h, text } from "../dom.js";
 import { count, counted, moment } from "../format.js";
 import { Grid } from "../grid.js";
-import { flowChoice, matcher, search } from "./parts.js";
+import { flowChoice, happening, matcher, search } from "./parts.js";
+
+// Events of whole topics count topics, and most count nothing.
+const records = (row) => (row.partition && row.amount ? row.amount : null);
 
 const COLUMNS = [
   {
@@ -14,15 +17,15 @@ const COLUMNS = [
     width: "132px",
     narrow: "78px",
   },
+  { key: "partition", label: "Partition", value: (row) => row.partition ?? null, foreign: true, width: "18%", rank: 1 },
   { key: "kind", label: "Kind", value: (row) => row.kind, width: "112px", narrow: "86px", kind: "kind" },
   { key: "text", label: "What happened", value: (row) => row.text, foreign: true, kind: "long" },
   { key: "flow", label: "Flow", value: (row) => row.flow, foreign: true, width: "130px", rank: 2 },
-  { key: "partition", label: "Partition", value: (row) => row.partition ?? null, foreign: true, width: "18%", rank: 2 },
   {
     key: "amount",
-    label: "Amount",
-    value: (row) => row.amount ?? null,
-    show: (row) => (row.amount === undefined ? "" : count(row.amount)),
+    label: "Records",
+    value: records,
+    show: (row) => (records(row) === null ? "" : count(row.amount)),
     number: true,
     width: "92px",
     rank: 3,
@@ -69,7 +72,7 @@ export class Events {
   }
 
   #tell(row) {
-    text(this.detail, `${moment(row.time)} ${row.flow} ${row.kind}: ${row.text}`);
+    text(this.detail, `${moment(row.time)} ${row.flow} ${row.kind}: ${happening(row)}`);
   }
 
   #narrow() {

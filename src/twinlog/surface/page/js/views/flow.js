@@ -2,7 +2,7 @@
 
 import { h, mark, name, only, text } from "../dom.js";
 import { count, counted, moment, size } from "../format.js";
-import { Charts, facts, list } from "./parts.js";
+import { Charts, facts, happening, list } from "./parts.js";
 import { mood } from "../store.js";
 import { topicTable } from "./topics.js";
 
@@ -111,7 +111,7 @@ export class Flow {
               {},
               h("time", {}, moment(event.time)),
               h("span", { class: "kind" }, event.kind),
-              name(event.text, "span"),
+              name(happening(event), "span"),
             ),
           )
         : [h("li", { class: "muted" }, "Nothing has happened.")]),

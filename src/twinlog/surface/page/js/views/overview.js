@@ -3,8 +3,8 @@
 import { h, LEVELS, mark, name, only, pieces, text } from "../dom.js";
 import { count, counted, moment, short, span } from "../format.js";
 import { FlowMap } from "../map.js";
-import { needsAttention, sign } from "../store.js";
-import { Charts, FlowCard, flowHref, topicHref } from "./parts.js";
+import { needsAttention, sign, trouble } from "../store.js";
+import { Charts, FlowCard, flowHref, happening, topicHref } from "./parts.js";
 
 const WORST = 8;
 
@@ -130,7 +130,7 @@ export class Overview {
     rows.sort((one, other) => LEVELS[sign(one)] - LEVELS[sign(other)] || other.lag - one.lag || other.lost - one.lost);
     const shown = rows.slice(0, WORST);
     const told = JSON.stringify([
-      shown.map((row) => [row.key, row.level, row.lag, row.error, row.lost]),
+      shown.map((row) => [row.key, row.level, row.lag, row.error, row.waits, row.lost]),
       rows.length,
       this.store.topics.loaded,
     ]);
@@ -178,7 +178,7 @@ export class Overview {
               {},
               h("time", {}, moment(event.time)),
               h("span", { class: "kind" }, event.kind),
-              name(event.text, "span"),
+              name(happening(event), "span"),
             ),
           )
         : [h("li", { class: "muted" }, "Nothing has happened.")]),
@@ -188,7 +188,7 @@ export class Overview {
 
 function why(row) {
   const told = [row.flow];
-  if (row.error) told.push(row.error);
+  if (trouble(row)) told.push(trouble(row));
   else if (row.state !== "running") told.push(row.state);
   if (row.lag) told.push(`${short(row.lag)} behind${row.lag_seconds >= 1 ? `, ${span(row.lag_seconds)}` : ""}`);
   if (row.lost) told.push(`${count(row.lost)} lost`);

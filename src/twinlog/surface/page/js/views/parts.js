@@ -8,6 +8,12 @@ import { mood, standing } from "../store.js";
 export const flowHref = (flow) => `#/flow/${encodeURIComponent(flow)}`;
 export const topicHref = (flow, topic) => `#/topic/${encodeURIComponent(flow)}/${encodeURIComponent(topic)}`;
 
+// What happened, with its partition first; many texts name it themselves.
+export function happening(event) {
+  const { partition, text: words } = event;
+  return partition && !words.includes(partition) ? `${partition}: ${words}` : words;
+}
+
 // A field to search in, by words: all of them must be in a row. "/" comes here, Escape empties it.
 export function search(label, changed) {
   const field = h("input", {

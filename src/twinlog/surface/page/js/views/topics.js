@@ -3,12 +3,29 @@
 import { attribute, h, LEVELS, mark, text } from "../dom.js";
 import { count, counted, rate, size, span } from "../format.js";
 import { Grid, marked } from "../grid.js";
-import { needsAttention, sign } from "../store.js";
+import { needsAttention, sign, trouble } from "../store.js";
 import { flowChoice, matcher, search, topicHref } from "./parts.js";
 
 const openTopic = (row) => {
   location.hash = topicHref(row.flow, row.topic);
 };
+
+// The name, and on a phone, which has no room for more columns, a small line with what is wrong.
+function named() {
+  const title = h("span", { dir: "auto" });
+  const second = h("small", { dir: "auto" });
+  const element = h("div", { class: "named" }, title, second);
+  element.setRow = (row) => {
+    text(title, row.topic);
+    attribute(title, "title", row.topic);
+    text(second, needsAttention(row) ? reason(row) : "");
+  };
+  return element;
+}
+
+function reason(row) {
+  return trouble(row) || (row.state === "running" ? "" : row.state) || (row.lost ? `${count(row.lost)} lost` : "");
+}
 
 function columns(flow) {
   return [
@@ -17,11 +34,12 @@ function columns(flow) {
       label: "",
       title: "Health",
       value: (row) => LEVELS[sign(row)],
+      then: (one, other) => other.lag - one.lag,
       node: marked(mark, sign),
       width: "34px",
       kind: "sign",
     },
-    { key: "topic", label: "Topic", value: (row) => row.topic, foreign: true, kind: "topic" },
+    { key: "topic", label: "Topic", value: (row) => row.topic, node: named, foreign: true, kind: "topic" },
     ...(flow ? [{ key: "flow", label: "Flow", value: (row) => row.flow, width: "150px", rank: 2, foreign: true }] : []),
     {
       key: "partitions",
@@ -83,8 +101,7 @@ function columns(flow) {
     {
       key: "error",
       label: "Error",
-      value: (row) => row.error || null,
-      show: (row) => row.error,
+      value: (row) => trouble(row) || null,
       rank: 2,
       foreign: true,
       kind: "error",
@@ -97,8 +114,7 @@ export function topicTable(label, { flow = true, changed } = {}) {
   return new Grid({
     label,
     columns: columns(flow),
-    sort: "lag",
-    descending: true,
+    sort: "level", // the worst first, and among them those that lag most
     open: openTopic,
     empty: "No topics.",
     changed,
@@ -184,6 +200,10 @@ export class Topics {
     if (!this.store.topics.loaded) return "Asking for topics …";
     if (!this.store.topics.rows.size)
       return "No topics yet. Those that a flow copies are shown here as soon as its tasks report them; the view Plan tells which they will be.";
-    return this.attention.checked && !this.search.value ? "Nothing needs attention." : "No topic is like that.";
+    if (this.attention.checked)
+      return this.search.value ? "No topic like that needs attention." : "Nothing needs attention.";
+    return this.search.value
+      ? "No replicated topic has that name. Plan lists what is left out, and why."
+      : "No topic is like that.";
   }
 }
