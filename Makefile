@@ -6,8 +6,8 @@ PYTHON ?= $(or $(shell for p in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Many tests wait more than they work; each process has brokers of its own (tests/sharing.py says who takes what).
-AT_ONCE := --dist loadfile --no-loadscope-reorder
+# The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
+AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz clean setup
@@ -21,15 +21,15 @@ demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
 test: setup  ## every test, on real Kafka brokers
 	@$(BIN)/python -m twinlog.lab.jars 4.3 3.9
 	@$(BIN)/python -m twinlog.pipeline.archive
-	@$(BIN)/python -m pytest -n 3 $(AT_ONCE)
+	@$(BIN)/python -m pytest $(AT_ONCE)
 
-check: setup  ## format, lint, types, the tree's order, unit tests: under a minute
+check: setup  ## format, lint, types, the tree's order, unit tests: a good minute
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@for each in examples/*/; do MYPYPATH=$$each $(BIN)/mypy --no-error-summary $$each*.py || exit 1; done
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -n 2 $(AT_ONCE) -m "not broker and not java and not spark and not fuzz and not tools"
+	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not broker and not java and not spark and not fuzz and not tools"
 
 example-%: setup  ## a worked example: one-way, active-active, connect-rest, kubernetes, cloud, spark-cluster
 	@$(BIN)/python examples/$*/run.py

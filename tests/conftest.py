@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from tests.sharing import FromBothEnds, slow_first
 
 with warnings.catch_warnings():  # kafka-python reads its schemas by a call that Python 3.11 and 3.12 frown upon
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
@@ -28,11 +27,9 @@ _counter = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow_first(items)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FromBothEnds:
-    return FromBothEnds(config, log)
+    """Two processes share the tests, file by file: the slow ones go first, or one process would end long before the other."""
+    slow = ("spark", "fuzz", "broker", "java", "tools")
+    items.sort(key=lambda item: next((at for at, mark in enumerate(slow) if item.get_closest_marker(mark)), len(slow)))
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ Consume = Callable[..., list[str]]
 
 @pytest.fixture(scope="module")
 def trio(lab: Lab) -> Iterator[Cluster]:
-    cluster = lab.cluster("trio", brokers=3)
+    cluster = lab.cluster("three", brokers=3)
     yield cluster
     lab.discard(cluster)
 

@@ -24,6 +24,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _PRODUCE, _FETCH, _OFFSETS, _METADATA = (0, 8), (1, 11), (2, 2), (3, 4)
 _NO_SUCH_TOPIC = 3
 _EARLIEST, _LATEST = -2, -1
+_LEADER_SECONDS = 10.0
 _NO_LEADER_YET = {3, 5, 6}  # brokers hear of a new topic or a new leader one after the other
 _SECONDS = 30.0
 _AT_ONCE = 16 << 20
@@ -187,11 +188,15 @@ class Wire:
         return RefusedError(what, code, message)
 
     def ask_leader(self, topic: str, partition: int, api: tuple[int, int], body: bytes) -> "Answer":
-        if topic not in self._leaders:
+        # A broker hears of new partitions, and of their leaders, a moment after whoever made them.
+        deadline = time.monotonic() + _LEADER_SECONDS
+        while (leader := self._leaders.get(topic, {}).get(partition)) is None:
             self._leaders[topic] = self._leaders_of(topic)
-        leader = self._leaders[topic].get(partition)
-        if leader is None:
-            raise LabError(f"{topic}-{partition} has no leader, or is not there")
+            if self._leaders[topic].get(partition) is not None:
+                continue
+            if not self._leaders[topic] or time.monotonic() > deadline:
+                raise LabError(f"{topic}-{partition} has no leader, or is not there")
+            time.sleep(0.1)
         return self.ask(leader, api, body)
 
     def ask_any(self, api: tuple[int, int], body: bytes) -> "Answer":
