@@ -1,51 +1,64 @@
-# Every target does its own set-up, once: the virtual environment, the package, a Java where none is, Kafka's jars.
+# Every target runs the set-up once: virtual environment, package, Java if there is none, Kafka's jars.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
-# The first Python that is new enough; else python3, about which set-up then complains.
+# The first Python that is new enough; else python3, for which the set-up reports an error.
 PYTHON ?= $(or $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if $$p -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$p; break; fi; done),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# The tests wait more than they work: two processes, each with brokers of its own, take little more than half the time.
-AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# Tests mostly wait: with two cores, three processes, each with its own brokers. See tests/schedule.py.
+PARALLEL := --dist loadfile --no-loadscope-reorder
+UNIT := not broker and not java and not spark and not fuzz and not tools and not heavy and not slow
+# Without bytecode every process that a test starts would compile all modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz clean setup
+.PHONY: help demo test test-slow test-all test-setup check lint unit bench fuzz clean setup
 
-help:  ## show what can be made
+help:  ## list the targets
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
 
-demo: setup  ## two real clusters and what Twinlog can do today, in the terminal
-	@$(BIN)/python -m twinlog.lab.demo
+demo: setup  ## replicate between two real Kafka clusters, live in the terminal
+	@$(BIN)/python -m demo
 
-test: setup  ## every test, on real Kafka brokers
-	@$(BIN)/python -m twinlog.lab.jars 4.3 3.9
-	@$(BIN)/python -m twinlog.pipeline.archive
-	@$(BIN)/python -m pytest $(AT_ONCE)
+test: setup test-setup  ## run the tests, with real Kafka brokers
+	@$(BIN)/python -m pytest -n 3 $(PARALLEL) -m "not slow" $(ARGS)
 
-check: setup  ## format, lint, types, the tree's order, unit tests: a good minute
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@for each in examples/*/; do MYPYPATH=$$each $(BIN)/mypy --no-error-summary $$each*.py || exit 1; done
-	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not broker and not java and not spark and not fuzz and not tools"
+test-slow: setup test-setup  ## run the slow tests: examples, demo, image, fuzzing, a Spark cluster, rare faults
+	@$(BIN)/python -m pytest -n 2 $(PARALLEL) -m slow $(ARGS)
 
-example-%: setup  ## a worked example: one-way, active-active, connect-rest, kubernetes, cloud, spark-cluster
+test-all: test test-slow  ## run all tests
+
+test-setup: setup
+	@$(BIN)/python -m lab.jars 4.3 3.9
+	@$(BIN)/python -m twinlog.spark.class_archive
+
+check: setup  ## lint and unit, at the same time (less than a minute)
+	@$(MAKE) --no-print-directory -j 2 lint unit
+
+lint: setup  ## check format, lint, types, import layers, dead code
+	@found=$$( { $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy \
+	  && for each in examples/*/; do MYPYPATH=$$each:. $(BIN)/mypy --no-error-summary $$each*.py || exit 1; done \
+	  && $(BIN)/lint-imports --no-logo && $(BIN)/vulture; } 2>&1); code=$$?; echo "$$found"; exit $$code
+
+unit: setup  ## run the tests that need nothing but Python
+	@$(BIN)/python -m pytest -q -n 2 $(PARALLEL) -m "$(UNIT)" $(ARGS)
+
+example-%: setup  ## run an example: one-way, active-active, connect-rest, kubernetes, cloud, spark-cluster
 	@$(BIN)/python examples/$*/run.py
 
-bench: setup  ## measure on this machine; prints a table, writes build/bench.json
-	@$(BIN)/python -m twinlog.pipeline.archive
-	@$(BIN)/python -m twinlog.lab.bench
+bench: setup  ## run the benchmarks (ARGS=far: over an emulated long link); prints tables, writes build/bench.json
+	@$(BIN)/python -m twinlog.spark.class_archive
+	@$(BIN)/python -m bench $(ARGS)
 
-fuzz: setup  ## look for inputs that break the parsers, guided by coverage
+fuzz: setup  ## fuzz the parsers, guided by coverage
 	@$(BIN)/python -W ignore tests/fuzz/run.py --keep build/fuzz
 	@$(BIN)/python -W ignore tests/fuzz/run.py --keep build/fuzz --replay
 
-clean:  ## remove what the other targets made here (downloads stay in the user's cache folder)
+clean:  ## remove everything created here (downloads stay in the user's cache folder)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-setup: $(READY)  ## the virtual environment only; the other targets do it by themselves
+setup: $(READY)  ## create the virtual environment; all other targets do it if needed
 
 $(READY): pyproject.toml scripts/install $(wildcard requirements/*.txt)
 	@PYTHON=$(PYTHON) scripts/install $(VENV) --dev

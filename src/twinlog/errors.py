@@ -1,21 +1,31 @@
-"""The one tree of errors. Each is a sentence for an operator: what, which value, what to do.
+"""The exception hierarchy. Each message is one line for an operator: what failed, the value, the remedy.
 
-* TwinlogError          anything that ends a command with one line and a non-zero exit code
-    x ConfigError       the operator must change the configuration; carries every mistake found
+* TwinlogError          ends a command with a one-line message and a non-zero exit code
+    x ConfigError       invalid configuration; the message lists every mistake found
     x JavaError         no usable Java on this machine
-    x LabError          a local cluster, or the peer, did not do what it was asked
-    * KafkaError        a cluster: unreachable, or it refused something
-        x UnreachableError  nobody answers; time may heal it
-        x RefusedError      the broker answered with an error code
-        x ProtocolError     the answer makes no sense
-        x LockedError       the door stays shut: a certificate, a password, a token; `heals` says whether time may help
-    x RelayError        a flow, or a partition of it, cannot go on
-    x SparkError        Spark did not start, or is gone
+    * KafkaError        a cluster is unreachable or refused a request
+        x UnreachableError  no response; retriable
+        x UnsettledError    the log changed while it was read; retriable
+        x RefusedError      the broker responded with an error code
+        x ProtocolError     malformed response
+        x AuthenticationError  TLS or SASL failed
+    * ReplicationError  a flow, or one of its partitions, cannot continue
+        x UnauthorizedError  a permission has been missing for too long
+        x SupersededError   another instance has taken over the flow
+        x JvmExitedError    Spark's JVM no longer answers
+    x SparkError        Spark did not start, or has stopped
 """
 
 
 class TwinlogError(Exception):
+    """The message is "problem; advice". `advice`, what to do, may be missing."""
+
     exit_code = 1
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
+        self.advice = advice
 
 
 class ConfigError(TwinlogError):
@@ -23,30 +33,34 @@ class ConfigError(TwinlogError):
 
 
 class JavaError(TwinlogError):
-    """`missing` tells a machine with no Java (one can be brought by pip) from one whose Java is too old."""
+    """`missing`: there is no Java at all (pip can install one), rather than one that is too old."""
 
-    def __init__(self, message: str, *, missing: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, advice: str = "", *, missing: bool = False) -> None:
+        super().__init__(problem, advice)
         self.missing = missing
 
 
-class LabError(TwinlogError):
-    pass
-
-
 class KafkaError(TwinlogError):
-    pass
+    """`address`: of the broker, shown before the problem. `cause`: the problem without it."""
+
+    def __init__(self, problem: str, advice: str = "", *, address: str = "") -> None:
+        super().__init__(f"{address}: {problem}" if address else problem, advice)
+        self.cause = problem
 
 
 class UnreachableError(KafkaError):
     pass
 
 
-class RefusedError(KafkaError):
-    """`code` is Kafka's."""
+class UnsettledError(KafkaError):
+    pass
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
+
+class RefusedError(KafkaError):
+    """`code` is the Kafka error code."""
+
+    def __init__(self, problem: str, code: int) -> None:
+        super().__init__(problem)
         self.code = code
 
 
@@ -54,15 +68,27 @@ class ProtocolError(KafkaError):
     pass
 
 
-class LockedError(KafkaError):
-    """`heals`: whether the same attempt may succeed later without a change of configuration."""
+class AuthenticationError(KafkaError):
+    """`retriable`: the same attempt may succeed later without a configuration change."""
 
-    def __init__(self, message: str, *, heals: bool = False) -> None:
-        super().__init__(message)
-        self.heals = heals
+    def __init__(self, problem: str, advice: str = "", *, address: str = "", retriable: bool = False) -> None:
+        super().__init__(problem, advice, address=address)
+        self.retriable = retriable
 
 
-class RelayError(TwinlogError):
+class ReplicationError(TwinlogError):
+    pass
+
+
+class UnauthorizedError(ReplicationError):
+    pass
+
+
+class SupersededError(ReplicationError):
+    pass
+
+
+class JvmExitedError(ReplicationError):
     pass
 
 

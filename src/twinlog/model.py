@@ -1,4 +1,4 @@
-"""The nouns, in MM2's words."""
+"""Types shared by all packages: flow, topic partition, offset pair."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, order=True)
 class Flow:
-    """Replication from one cluster to another, by their aliases; written `us->eu`."""
+    """Replication from one cluster to another, by alias; written `us->eu`."""
 
     source: str
     target: str
@@ -23,8 +23,8 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class Anchor(NamedTuple):
-    """Source offset `source` is target offset `target`: of a record that is there, or of the next one to come."""
+class OffsetPair(NamedTuple):
+    """Source offset `source` corresponds to target offset `target`: of an existing record, or of the next one."""
 
     source: int
     target: int

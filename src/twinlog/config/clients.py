@@ -1,13 +1,13 @@
-"""The settings of Kafka's own clients (consumer, producer, admin): names, types and defaults of Apache Kafka 4.3.
+"""The settings of Kafka's clients (consumer, producer, admin): names, types and defaults of Apache Kafka 4.3.
 
-Which of them reach a client, and from where, is MM2's layering: see layers.py.
+See layers.py for how MM2 passes them to a client.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlog.config.kinds import Check, Kind, at_least, between, no_gaps, not_empty, one_of
+from twinlog.config.value_types import Check, Expected, Kind, at_least, between, no_empty, not_empty, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,26 +17,130 @@ class ClientKey:
     kind: Kind
     default: Any
     check: Check | None = None
+    no_effect: str = ""  # why it is accepted but has no effect; a test verifies that the others have one
+    note: str = ""  # difference from Kafka's client
 
 
 def _gzip_level(value: int) -> str | None:
-    return None if value == -1 or 1 <= value <= 9 else "expected 1 to 9, or -1"
+    return None if value == -1 or 1 <= value <= 9 else Expected("expected 1 to 9, or -1")
 
 
 def _offset_reset(value: str) -> str | None:
     known = value in ("latest", "earliest", "none") or re.fullmatch(
         r"by_duration:P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?", value
     )
-    return None if known else "expected latest, earliest, none or by_duration:PnDTnHnMnS"
+    return None if known else Expected("expected latest, earliest, none or by_duration:PnDTnHnMnS")
 
 
-_KEYS = (
+# Accepted without effect, and why.
+_NO_EFFECT = {
+    **dict.fromkeys(
+        (
+            "auto.commit.interval.ms", "enable.auto.commit", "group.id", "group.instance.id", "group.protocol",
+            "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms", "partition.assignment.strategy",
+            "session.timeout.ms", "share.acknowledgement.mode", "share.acquire.mode",
+        ),
+        "topics are read without a consumer group",
+    ),
+    **dict.fromkeys(
+        ("key.deserializer", "key.serializer", "value.deserializer", "value.serializer"), "records are copied as bytes"
+    ),
+    **dict.fromkeys(
+        ("batch.size", "buffer.memory", "linger.ms"), "batches are forwarded at once, as they were written"
+    ),
+    **dict.fromkeys(("delivery.timeout.ms", "max.block.ms", "retries"), "a write is retried until it succeeds"),
+    **dict.fromkeys(
+        (
+            "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "partitioner.class",
+            "partitioner.ignore.keys",
+        ),
+        "records keep their partitions",
+    ),
+    **dict.fromkeys(
+        ("transaction.timeout.ms", "transaction.two.phase.commit.enable", "transactional.id"),
+        "no transactions are used",
+    ),
+    **dict.fromkeys(
+        (
+            "enable.metrics.push", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
+            "metrics.sample.window.ms",
+        ),
+        "metrics are served at /metrics",
+    ),
+    **dict.fromkeys(
+        (
+            "metadata.max.age.ms", "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
+            "metadata.recovery.strategy",
+        ),
+        "metadata is refreshed when a leader changes, from bootstrap.servers if no known broker is reachable",
+    ),
+    **dict.fromkeys(
+        ("reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.max.ms", "retry.backoff.ms"),
+        "the backoff is fixed: 0.05 s to 2 s",
+    ),
+    **dict.fromkeys(
+        ("socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms"), "the timeout is fixed: 5 s"
+    ),
+    **dict.fromkeys(
+        (
+            "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
+            "sasl.kerberos.ticket.renew.window.factor",
+        ),
+        "the Kerberos library renews tickets",
+    ),
+    **dict.fromkeys(
+        (
+            "sasl.oauthbearer.clock.skew.seconds", "sasl.oauthbearer.expected.audience",
+            "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+            "sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.jwt.validator.class",
+            "sasl.oauthbearer.scope.claim.name",
+        ),
+        "brokers validate tokens",
+    ),
+    "acks": "always all, so that acknowledged records are on every in-sync replica",
+    "allow.auto.create.topics": "reading never creates a topic",
+    "bootstrap.controllers": "requests are sent to brokers, never to controllers",
+    "client.dns.lookup": "every address of a name is tried",
+    "connections.max.idle.ms": "connections are not closed when idle, except by brokers",
+    "default.api.timeout.ms": "each request has request.timeout.ms",
+    "enable.idempotence": "always true, which prevents duplicates",
+    "exclude.internal.topics": "topics are selected by the topic filter",
+    "interceptor.classes": "Java classes cannot be run, and records are copied unchanged",
+    "max.in.flight.requests.per.connection": "always 5, the maximum for which brokers keep the order",
+    "max.poll.records": "there is no poll; fetch.max.bytes and max.partition.fetch.bytes limit a fetch",
+    "max.request.size": "the target's limits apply (max.message.bytes), and larger batches are split",
+    "security.providers": "OpenSSL is used for TLS",
+    "ssl.engine.factory.class": "Java classes cannot be run; check that the other ssl.* settings suffice",
+    "ssl.keymanager.algorithm": "OpenSSL selects keys",
+    "ssl.provider": "OpenSSL is used for TLS",
+    "ssl.secure.random.implementation": "OpenSSL generates random numbers",
+    "ssl.trustmanager.algorithm": "OpenSSL verifies certificates",
+}  # fmt: skip
+# Values that match the fixed behaviour, so that no note is needed.
+NO_NOTE_FOR = {
+    "acks": ("all", "-1"),
+    "enable.idempotence": ("true",),
+    "enable.auto.commit": ("false",),
+    "max.in.flight.requests.per.connection": ("5",),
+}
+_NOTES = {
+    "client.id": "prefix of MM2's own client ids; the records' producer uses it unchanged, as in Connect",
+    "request.timeout.ms": "default here: 30 s for fetching and producing records, 15 s for other requests",
+    "receive.buffer.bytes": "values up to 1 MiB are ignored: the system's automatic sizing is better",
+    "send.buffer.bytes": "values up to 1 MiB are ignored: the system's automatic sizing is better",
+    "isolation.level": "default here for the records' consumer: read_committed",
+    "compression.type": "if not set, records keep their compression",
+    "fetch.max.bytes": "default here: 16 MiB",
+}
+
+_DECLARED = (
     ClientKey("acks", "P", Kind.STRING, "all", one_of("all", "-1", "0", "1")),
     ClientKey("allow.auto.create.topics", "C", Kind.BOOLEAN, True),
     ClientKey("auto.commit.interval.ms", "C", Kind.INT, 5000, at_least(0)),
     ClientKey("auto.offset.reset", "C", Kind.STRING, "latest", _offset_reset),
     ClientKey("batch.size", "P", Kind.INT, 16384, at_least(0)),
-    ClientKey("bootstrap.controllers", "A", Kind.LIST, (), no_gaps),
+    ClientKey("bootstrap.controllers", "A", Kind.LIST, (), no_empty),
     ClientKey("bootstrap.servers", "CPA", Kind.LIST, None),
     ClientKey("buffer.memory", "P", Kind.LONG, 33554432, at_least(0)),
     ClientKey("check.crcs", "C", Kind.BOOLEAN, True),
@@ -53,7 +157,7 @@ _KEYS = (
     ClientKey("compression.lz4.level", "P", Kind.INT, 9, between(1, 17)),
     ClientKey("compression.type", "P", Kind.STRING, "none", one_of("none", "gzip", "snappy", "lz4", "zstd")),
     ClientKey("compression.zstd.level", "P", Kind.INT, 3, between(-131072, 22)),
-    ClientKey("config.providers", "CPA", Kind.LIST, (), no_gaps),
+    ClientKey("config.providers", "CPA", Kind.LIST, (), no_empty),
     ClientKey("connections.max.idle.ms", "A", Kind.LONG, 300000),
     ClientKey("connections.max.idle.ms", "CP", Kind.LONG, 540000),
     ClientKey("default.api.timeout.ms", "CA", Kind.INT, 60000, at_least(0)),
@@ -71,7 +175,7 @@ _KEYS = (
     ClientKey("group.protocol", "C", Kind.STRING, "classic", one_of("CONSUMER", "CLASSIC", ignore_case=True)),
     ClientKey("group.remote.assignor", "C", Kind.STRING, None),
     ClientKey("heartbeat.interval.ms", "C", Kind.INT, 3000),
-    ClientKey("interceptor.classes", "CP", Kind.LIST, (), no_gaps),
+    ClientKey("interceptor.classes", "CP", Kind.LIST, (), no_empty),
     ClientKey("isolation.level", "C", Kind.STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")),
     ClientKey("key.deserializer", "C", Kind.CLASS, None),
     ClientKey("key.serializer", "P", Kind.CLASS, None),
@@ -88,7 +192,7 @@ _KEYS = (
     ClientKey(
         "metadata.recovery.strategy", "CPA", Kind.STRING, "rebootstrap", one_of("REBOOTSTRAP", "NONE", ignore_case=True)
     ),
-    ClientKey("metric.reporters", "CPA", Kind.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), no_gaps),
+    ClientKey("metric.reporters", "CPA", Kind.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), no_empty),
     ClientKey("metrics.num.samples", "CPA", Kind.INT, 2, at_least(1)),
     ClientKey("metrics.recording.level", "CPA", Kind.STRING, "INFO", one_of("INFO", "DEBUG", "TRACE")),
     ClientKey("metrics.sample.window.ms", "CPA", Kind.LONG, 30000, at_least(0)),
@@ -100,7 +204,7 @@ _KEYS = (
             "org.apache.kafka.clients.consumer.RangeAssignor",
             "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
         ),
-        no_gaps,
+        no_empty,
     ),
     ClientKey("partitioner.adaptive.partitioning.enable", "P", Kind.BOOLEAN, True),
     ClientKey("partitioner.availability.timeout.ms", "P", Kind.LONG, 0, at_least(0)),
@@ -148,7 +252,7 @@ _KEYS = (
     ClientKey("sasl.oauthbearer.client.credentials.client.id", "CPA", Kind.STRING, None),
     ClientKey("sasl.oauthbearer.client.credentials.client.secret", "CPA", Kind.PASSWORD, None),
     ClientKey("sasl.oauthbearer.clock.skew.seconds", "CPA", Kind.INT, 30),
-    ClientKey("sasl.oauthbearer.expected.audience", "CPA", Kind.LIST, (), no_gaps),
+    ClientKey("sasl.oauthbearer.expected.audience", "CPA", Kind.LIST, (), no_empty),
     ClientKey("sasl.oauthbearer.expected.issuer", "CPA", Kind.STRING, None),
     ClientKey("sasl.oauthbearer.header.urlencode", "CPA", Kind.BOOLEAN, False),
     ClientKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", "CPA", Kind.LONG, 3600000),
@@ -185,8 +289,8 @@ _KEYS = (
     ClientKey("share.acquire.mode", "C", Kind.STRING, "BATCH_OPTIMIZED", one_of("batch_optimized", "record_limit")),
     ClientKey("socket.connection.setup.timeout.max.ms", "CPA", Kind.LONG, 30000),
     ClientKey("socket.connection.setup.timeout.ms", "CPA", Kind.LONG, 10000),
-    ClientKey("ssl.cipher.suites", "CPA", Kind.LIST, (), no_gaps),
-    ClientKey("ssl.enabled.protocols", "CPA", Kind.LIST, ("TLSv1.2", "TLSv1.3"), no_gaps),
+    ClientKey("ssl.cipher.suites", "CPA", Kind.LIST, (), no_empty),
+    ClientKey("ssl.enabled.protocols", "CPA", Kind.LIST, ("TLSv1.2", "TLSv1.3"), no_empty),
     ClientKey("ssl.endpoint.identification.algorithm", "CPA", Kind.STRING, "https"),
     ClientKey("ssl.engine.factory.class", "CPA", Kind.CLASS, None),
     ClientKey("ssl.key.password", "CPA", Kind.PASSWORD, None),
@@ -211,11 +315,13 @@ _KEYS = (
     ClientKey("value.serializer", "P", Kind.CLASS, None),
 )
 
-# By client, as the letters above: a few defaults differ.
+_KEYS = tuple(replace(key, no_effect=_NO_EFFECT.get(key.name, ""), note=_NOTES.get(key.name, "")) for key in _DECLARED)
+
+# By client letter: a few defaults differ.
 CLIENT_KEYS = {letter: {key.name: key for key in _KEYS if letter in key.clients} for letter in "CPA"}
 CLIENT_LETTERS = {"consumer": "C", "producer": "P", "admin": "A"}
 
-# The names that MM2 takes from `<alias>.<key>` for every client that talks to that cluster.
+# The names that MM2 passes from `<alias>.<key>` to every client of that cluster.
 CONNECTION_KEYS = tuple(
     name
     for name in CLIENT_KEYS["A"]

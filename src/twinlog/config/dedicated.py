@@ -1,97 +1,97 @@
-"""The dedicated-mode file (mm2.properties): its flows, and what MM2 gives to the worker and connectors of each.
+"""The dedicated-mode file (mm2.properties): its flows, and the settings of each flow's worker and connectors.
 
-Every rule here is MM2's own, the surprising ones too; tests compare the maps with those of MM2's MirrorMakerConfig.
+The rules are MM2's, including the surprising ones; tests compare the maps with those of MM2's MirrorMakerConfig.
 """
 
 from collections.abc import Iterator, Mapping
 
 from twinlog.config.clients import CONNECTION_KEYS
-from twinlog.config.kinds import split_list
 from twinlog.config.layers import Values, stripped
 from twinlog.config.problems import Problems
 from twinlog.config.providers import Providers, declared_providers
+from twinlog.config.setting import rows
 from twinlog.config.settings import ALIASES, BYTE_ARRAY, CONNECTORS, MIRROR
-from twinlog.config.table import rows
+from twinlog.config.value_types import split_list
 from twinlog.config.values import Value, derived
 from twinlog.model import Flow
 
-# Top-level keys that reach the worker, by their first letters; they beat those of the cluster.
+# Prefixes of top-level keys that reach the worker; they override the cluster's keys.
 WORKER_PREFIXES = (
     "offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter",
     "task", "worker", "replication.policy",
 )  # fmt: skip
 
-# Top-level keys that reach the connectors: those that one of the three declares, by their whole names.
+# Top-level keys that reach the connectors: those that one of the three declares.
 CONNECTOR_KEYS = frozenset(
     row.key.name for settings in CONNECTORS.values() for row in rows(settings) if row.key.declared
 ) | (frozenset(CONNECTION_KEYS) - {"bootstrap.servers"})
 
 
 class Dedicated:
-    """A dedicated-mode file, read."""
+    """A parsed dedicated-mode file."""
 
     def __init__(self, values: Values, problems: Problems) -> None:
         self.raw = values
         self.providers: Providers = declared_providers(values, problems)
-        # MM2 resolves references before it looks for flows, but keeps them in what it hands to connectors. What cannot
-        # be resolved is said once, when a flow is built: there a worker's own providers are known too.
+        # MM2 resolves references before it determines the flows, but passes them unresolved to connectors. Unresolved
+        # ones are reported once, when a flow is built and the worker's own providers are known.
         self.resolved = self.providers.resolve_all(values, Problems())
         self.aliases = tuple(dict.fromkeys(split_list(self.resolved["clusters"].text))) if "clusters" in values else ()
 
     def flows(self) -> Iterator[Flow]:
-        """Every ordered pair that is enabled, or whose heartbeat is: by default that is every pair."""
+        """Every ordered pair that is enabled or whose heartbeats are; by default that is every pair."""
         for source in self.aliases:
             for target in self.aliases:
                 flow = Flow(source, target)
-                if source != target and (self.is_enabled(flow) or self._beats(flow)):
+                if source != target and (self.is_enabled(flow) or self._has_heartbeats(flow)):
                     yield flow
 
     def is_enabled(self, flow: Flow) -> bool:
-        return self._says_true(f"{flow}.enabled")
+        return self._is_true(f"{flow}.enabled")
 
-    def _beats(self, flow: Flow) -> bool:
+    def _has_heartbeats(self, flow: Flow) -> bool:
         key = "emit.heartbeats.enabled"
-        own = f"{flow}.{key}"
-        return self._says_true(own if own in self.resolved else key, default=True)
+        flow_key = f"{flow}.{key}"
+        return self._is_true(flow_key if flow_key in self.resolved else key, default=True)
 
-    def _says_true(self, key: str, *, default: bool = False) -> bool:
-        """As Java's Boolean.parseBoolean: no trimming, so that `true ` with a blank behind it is false."""
+    def _is_true(self, key: str, *, default: bool = False) -> bool:
+        """As Java's Boolean.parseBoolean, without trimming: `true ` with a trailing blank is false."""
         return self.resolved[key].text.lower() == "true" if key in self.resolved else default
 
     def cluster(self, alias: str) -> dict[str, Value]:
-        """`<alias>.*`, with the connection keys (also the top level's) handed down to producer, consumer and admin."""
-        made = stripped(self.raw, f"{alias}.")
-        # Two rounds, because what the cluster itself says comes before what the top level says.
+        """`<alias>.*`, with connection keys (also the top level's) copied to producer, consumer and admin."""
+        values = stripped(self.raw, f"{alias}.")
+        # Two rounds, because the cluster's values have precedence over the top level's.
         for key in CONNECTION_KEYS:
-            if (value := made.get(key)) is not None:
-                _hand_down(made, key, value)
+            if (value := values.get(key)) is not None:
+                _copy_to_clients(values, key, value)
         for key in CONNECTION_KEYS:
             if (value := self.raw.get(key)) is not None:
-                made.setdefault(key, value)
-                _hand_down(made, key, value)
-        return made
+                values.setdefault(key, value)
+                _copy_to_clients(values, key, value)
+        return values
 
     def worker(self, flow: Flow) -> dict[str, Value]:
-        """The Connect worker of a flow. Nothing written as `a->b.` reaches it."""
-        made = self.cluster(flow.target)
-        made |= {key: value for key, value in self.raw.items() if key.startswith(WORKER_PREFIXES)}
-        made = self.providers.resolve_all(made, Problems())
-        made |= {key: value for key, value in self.raw.items() if key.startswith("config.providers")}
+        """The Connect worker of a flow. Keys of the form `a->b.` do not reach it."""
+        values = self.cluster(flow.target)
+        values |= {key: value for key, value in self.raw.items() if key.startswith(WORKER_PREFIXES)}
+        values = self.providers.resolve_all(values, Problems())
+        values |= {key: value for key, value in self.raw.items() if key.startswith("config.providers")}
         for key, text in worker_defaults(flow).items():
-            made.setdefault(key, derived(key, text, f"from {flow}"))
-        return made
+            values.setdefault(key, derived(key, text, f"from {flow}"))
+        return values
 
     def connector(self, flow: Flow, name: str) -> dict[str, Value]:
-        """One of the three connectors of a flow; references unresolved."""
-        made = {key: value for key, value in self.raw.items() if key in CONNECTOR_KEYS or key in ALIASES}
-        made |= {
+        """One of the three connectors of a flow, with unresolved references."""
+        values = {key: value for key, value in self.raw.items() if key in CONNECTOR_KEYS or key in ALIASES}
+        values |= {
             key: value for key, value in self.raw.items() if key.startswith(("config.providers", "replication.policy"))
         }
         for alias, side in ((flow.source, "source"), (flow.target, "target")):
             for key, value in self.cluster(alias).items():
-                own = key.startswith(("consumer", "producer", "admin"))
-                full = f"{side}.{key}" if own else f"{side}.cluster.{key}"
-                made[full] = value.named(full)
+                is_client = key.startswith(("consumer", "producer", "admin"))
+                full = f"{side}.{key}" if is_client else f"{side}.cluster.{key}"
+                values[full] = value.named(full)
         defaults = {
             "name": name,
             "connector.class": MIRROR + name,
@@ -99,10 +99,10 @@ class Dedicated:
             "target.cluster.alias": flow.target,
         }
         for key, text in defaults.items():
-            made.setdefault(key, derived(key, text, f"from {flow}"))
-        made |= stripped(self.raw, f"{flow}.")
-        made.setdefault("enabled", derived("enabled", "false", "off unless the file says so"))
-        return made
+            values.setdefault(key, derived(key, text, f"from {flow}"))
+        values |= stripped(self.raw, f"{flow}.")
+        values.setdefault("enabled", derived("enabled", "false", "default in dedicated mode"))
+        return values
 
     def connectors(self, flow: Flow) -> dict[str, dict[str, Value]]:
         return {name: self.connector(flow, name) for name in CONNECTORS}
@@ -121,6 +121,6 @@ def worker_defaults(flow: Flow) -> Mapping[str, str]:
     }
 
 
-def _hand_down(made: dict[str, Value], key: str, value: Value) -> None:
+def _copy_to_clients(values: dict[str, Value], key: str, value: Value) -> None:
     for client in ("producer", "consumer", "admin"):
-        made.setdefault(f"{client}.{key}", value.named(f"{client}.{key}"))
+        values.setdefault(f"{client}.{key}", value.named(f"{client}.{key}"))

@@ -1,13 +1,13 @@
-"""MM2's layering: which of a connector's and a worker's settings reach which Kafka client. Later layers win.
+"""MM2's layers: which settings of a connector and a worker reach which Kafka client. Later layers have precedence.
 
 | client of a connector | layers                                                             |
 |-----------------------|--------------------------------------------------------------------|
 | source.consumer       | source.cluster.* (connection keys) < consumer.* < source.consumer.* |
-| target.producer, ...  | likewise                                                           |
+| target.producer, ...  | the same                                                           |
 | data.producer         | the worker's producer.* < the connector's producer.override.*       |
 
-So `us.consumer.x` (which becomes `source.consumer.x`) beats `us->eu.consumer.x`; and `producer.*` of a connector never
-touches the records' own producer, which belongs to the worker.
+So `us.consumer.x` (which becomes `source.consumer.x`) overrides `us->eu.consumer.x`, and `producer.*` of a connector
+does not affect the producer of the records, which belongs to the worker.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ Values = Mapping[str, Value]
 
 SIDES = ("source", "target")
 
-# Connector keys that look like client keys (`consumer.poll.timeout.ms`): no client knows what is left of them.
-_NOT_CLIENT = {"consumer.poll.timeout.ms", "admin.timeout.ms"}
+# Connector keys with the prefix of a client, which are not client keys.
+_NOT_CLIENT_KEYS = {"consumer.poll.timeout.ms", "admin.timeout.ms"}
 
 _MM2_CONSUMER = {"enable.auto.commit": "false"}
 _MM2_CONSUMER_DEFAULTS = {"auto.offset.reset": "earliest"}
@@ -45,17 +45,17 @@ def stripped(values: Values, prefix: str) -> dict[str, Value]:
 
 
 def connector_client(values: Values, side: str, client: str) -> dict[str, Value]:
-    """The settings of one of a connector's own clients; side: source or target, client: consumer, producer or admin."""
+    """The settings of one of a connector's clients; side: source or target, client: consumer, producer or admin."""
     cluster = stripped(values, f"{side}.cluster.")
-    made = {key: value for key, value in cluster.items() if key in CONNECTION_KEYS}
-    of_clients = {key: value for key, value in values.items() if key not in _NOT_CLIENT}
-    made |= stripped(of_clients, f"{client}.")
-    made |= stripped(values, f"{side}.{client}.")
+    found = {key: value for key, value in cluster.items() if key in CONNECTION_KEYS}
+    client_values = {key: value for key, value in values.items() if key not in _NOT_CLIENT_KEYS}
+    found |= stripped(client_values, f"{client}.")
+    found |= stripped(values, f"{side}.{client}.")
     if client == "consumer":
-        made |= {key: derived(key, text, "always so in MM2") for key, text in _MM2_CONSUMER.items()}
+        found |= {key: derived(key, text, "fixed in MM2") for key, text in _MM2_CONSUMER.items()}
         for key, text in _MM2_CONSUMER_DEFAULTS.items():
-            made.setdefault(key, derived(key, text, "MM2's default"))
-    return made
+            found.setdefault(key, derived(key, text, "MM2's default"))
+    return found
 
 
 def connector_clients(values: Values) -> dict[str, dict[str, Value]]:
@@ -63,15 +63,15 @@ def connector_clients(values: Values) -> dict[str, dict[str, Value]]:
 
 
 def data_producer(worker: Values, connector: Values) -> dict[str, Value]:
-    """The producer of the records themselves."""
-    made = {key: derived(key, text, "Connect's default") for key, text in _CONNECT_PRODUCER_DEFAULTS.items()}
-    made |= {key: worker[key] for key in ("bootstrap.servers",) if key in worker}  # nothing else is handed down
-    made |= stripped(worker, "producer.")
-    return made | stripped(connector, "producer.override.")
+    """The producer of the records."""
+    found = {key: derived(key, text, "Connect's default") for key, text in _CONNECT_PRODUCER_DEFAULTS.items()}
+    found |= {key: worker[key] for key in ("bootstrap.servers",) if key in worker}  # the only one that is inherited
+    found |= stripped(worker, "producer.")
+    return found | stripped(connector, "producer.override.")
 
 
 def letter(client: str) -> str:
-    """Of `source.consumer`, `data.producer`, `admin` ...: the column in the table of client keys."""
+    """The column of `source.consumer`, `data.producer`, `admin` ... in the table of client keys."""
     return CLIENT_LETTERS[client.rpartition(".")[2]]
 
 

@@ -1,10 +1,11 @@
-"""Mistakes in a configuration: all of them at once, each with its place, its value and what to do."""
+"""Problems of a configuration, collected so that all are reported at once: file and line, value, action."""
 
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from twinlog.config.value_types import Expected
 from twinlog.config.values import Origin, Value
 from twinlog.errors import ConfigError
 
@@ -22,7 +23,7 @@ class Problem:
 
 
 class InvalidConfigError(ConfigError):
-    """Every mistake that was found, one line each."""
+    """All errors of a configuration, one line each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -30,15 +31,15 @@ class InvalidConfigError(ConfigError):
 
 
 class Problems:
-    """Collects while reading goes on, so that an operator mends a file in one go."""
+    """Collects problems while a configuration is read."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
 
     @property
     def found(self) -> list[Problem]:
-        """In the order of the files' lines, which is the order in which an operator mends them."""
-        return sorted(self._found, key=lambda problem: _place(problem.where))
+        """Sorted by file and line."""
+        return sorted(self._found, key=lambda problem: _position(problem.where))
 
     @property
     def errors(self) -> int:
@@ -54,10 +55,10 @@ class Problems:
         self._add("note", where, text)
 
     def value(self, value: Value, complaint: str) -> None:
-        """A value that cannot be taken: named as the operator wrote it, hidden if it is a secret."""
-        if value.shown != value.text and not complaint.startswith("expected"):
-            complaint = "this value cannot be taken"  # the complaint may quote what must not be shown
-        hint = " (a # behind a value belongs to the value)" if " #" in value.shown else ""
+        """An invalid value: the key as the operator wrote it, the value masked if it is a secret."""
+        if value.shown != value.text and not isinstance(complaint, Expected):
+            complaint = "invalid value"  # the complaint may quote the secret
+        hint = " (a # after a value is part of the value)" if " #" in value.shown else ""
         self.error(value.origin, f"{value.origin.key or value.key} = {value.shown!r}: {complaint}{hint}")
 
     def raise_if_any(self) -> None:
@@ -65,18 +66,18 @@ class Problems:
             raise InvalidConfigError(self.found)
 
     def _add(self, level: Level, where: Origin | str, text: str) -> None:
-        place = where if isinstance(where, str) else f"{where.file}:{where.line}" if where.file else str(where)
-        problem = Problem(level, place, text)
-        if problem not in self._found:  # three connectors share most keys: say it once
+        position = where if isinstance(where, str) else f"{where.file}:{where.line}" if where.file else str(where)
+        problem = Problem(level, position, text)
+        if problem not in self._found:  # three connectors share most keys
             self._found.append(problem)
 
 
-def _place(where: str) -> tuple[str, int]:
+def _position(where: str) -> tuple[str, int]:
     file, _, line = where.rpartition(":")
     return (file, int(line)) if line.isdigit() else (where, 0)
 
 
 def did_you_mean(word: str, known: Iterable[str], *, short: bool = False) -> str:
-    """` (did you mean x?)`, or nothing where no known word is near. Short words are near at fewer equal letters."""
+    """` (did you mean x?)`, or empty without a close match. Short words need less similarity."""
     near = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.5 if short else 0.8)
     return f" (did you mean {near[0]}?)" if near else ""

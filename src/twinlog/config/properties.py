@@ -1,7 +1,7 @@
-"""Reads a Java .properties file, with the line of every key.
+"""Reads Java .properties files, with the line of every key.
 
-The grammar is that of `java.util.Properties`, to the letter; a test feeds both the same bytes. (The library
-javaproperties differs where a line holds nothing but a backslash, and does not tell lines.)
+The grammar is exactly that of `java.util.Properties`; a test compares the two. (The library javaproperties differs for
+a line with only a backslash, and does not provide line numbers.)
 """
 
 import re
@@ -17,7 +17,7 @@ _NAMES = {character: f"\\{letter}" for letter, character in _LETTERS.items()}
 
 
 def read_properties(text: str, name: str, problems: Problems) -> dict[str, Value]:
-    """Key -> value, the last of two equal keys winning, as Java has it. `name` is what messages call the file."""
+    """Key -> value; of duplicate keys the last counts, as in Java. `name`: of the file, for messages."""
     found: dict[str, Value] = {}
     for number, line in _logical_lines(text):
         try:
@@ -27,15 +27,17 @@ def read_properties(text: str, name: str, problems: Problems) -> dict[str, Value
             continue
         if key in found:
             first = found[key].origin.line
-            problems.warn(f"{name}:{number}", f"{shown_key(key)} stands twice: this line wins over line {first}")
+            problems.warn(
+                f"{name}:{number}", f"{shown_key(key)} is set twice: this line overrides line {first}; remove one"
+            )
         found[key] = Value(key, value, Origin("file", name, number, key))
     return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where one ends in an odd number of backslashes; comments and empty lines left out.
+    """Joins lines that end in an odd number of backslashes; skips comments and empty lines.
 
-    What follows a line that is empty but for its backslash begins anew, so it may be a comment.
+    A line with only a backslash does not continue on the next one, which may be a comment.
     """
     start, joined = 0, ""
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
@@ -55,7 +57,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """At the first `=`, `:` or blank that no backslash guards."""
+    """At the first unescaped `=`, `:` or blank."""
     match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", line, re.DOTALL)
     assert match  # every part of the pattern may be empty
     return match[1], line[match.end() :]
@@ -66,10 +68,10 @@ def _unescaped(text: str) -> str:
         if match[2] is not None:
             return _LETTERS.get(match[2], match[2])
         if match[1] is None:
-            raise ValueError(r"\u must be followed by four hexadecimal digits; for a backslash write \\")
+            raise ValueError(r"invalid \u escape: four hexadecimal digits expected; for a backslash write \\")
         return chr(int(match[1], 16))
 
-    # Java's characters are UTF-16: two escapes may be the halves of one.
+    # Java's characters are UTF-16: two escapes may form one character.
     return _ESCAPE.sub(meaning, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
@@ -79,15 +81,15 @@ def properties_text(values: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str, separators: str) -> str:
-    made = []
+    parts = []
     for number, character in enumerate(text):
         if character in _NAMES:
-            made.append(_NAMES[character])
+            parts.append(_NAMES[character])
         elif character == "\\" or character in separators or (number == 0 and character in "#! "):
-            made.append("\\" + character)
+            parts.append("\\" + character)
         elif " " <= character <= "~":
-            made.append(character)
-        else:  # as Java's own characters, which are UTF-16
+            parts.append(character)
+        else:  # as UTF-16 units, like Java's characters
             units = character.encode("utf-16-be").hex()
-            made += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
-    return "".join(made)
+            parts += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+    return "".join(parts)

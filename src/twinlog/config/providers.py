@@ -1,4 +1,4 @@
-"""Kafka's config providers: `${file:/path:key}`, `${dir:/path:name}`, `${env:NAME}`, resolved as Kafka does it."""
+"""Kafka's config providers: `${file:/path:key}`, `${dir:/path:name}`, `${env:NAME}`, resolved as in Kafka."""
 
 import os
 import re
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from twinlog.config.javaregex import JavaRegexError, compile_java
-from twinlog.config.kinds import java_trim, split_list
+from twinlog.config.java_regex import JavaRegexError, compile_java
 from twinlog.config.problems import Problems, did_you_mean
 from twinlog.config.properties import read_properties
+from twinlog.config.value_types import Expected, java_trim, split_list
 from twinlog.config.values import Value, is_secret, only_references
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
@@ -19,26 +19,26 @@ _PACKAGE = "org.apache.kafka.common.config.provider."
 
 class Provider(Protocol):
     def get(self, path: str, key: str) -> str | None:
-        """The value; None or LookupError where Kafka finds nothing and the reference stays as text.
+        """The value; None or LookupError if Kafka finds nothing and leaves the reference unresolved.
 
-        ValueError where Kafka itself refuses to go on. Both errors carry a sentence.
+        ValueError if Kafka fails. Both errors have a message.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Kafka's `allowed.paths`: absent means anywhere."""
+    """Kafka's `allowed.paths`; all paths are allowed if it is not set."""
 
     paths: tuple[Path, ...] | None = None
 
     def check(self, path: Path) -> None:
         if self.paths is not None and not any(path.is_relative_to(allowed) for allowed in self.paths):
-            raise LookupError(f"{path} is not under allowed.paths")
+            raise LookupError(f"{path} is not in allowed.paths")
 
 
 @dataclass(frozen=True, slots=True)
 class FileProvider:
-    """The keys of a .properties file, which this provider reads as UTF-8."""
+    """The keys of a .properties file, read as UTF-8."""
 
     allowed: Allowed = Allowed()
 
@@ -46,13 +46,13 @@ class FileProvider:
         file = Path(os.path.normpath(path))
         self.allowed.check(file)
         if not path:
-            raise LookupError("a file is needed: write ${name:/path/to/file:key}")
+            raise LookupError("no file in the reference; write ${name:/path/to/file:key}")
         if not file.is_file():
-            raise ValueError(f"no such file: {path}")
+            raise ValueError(f"file {path} not found; check the path")
         try:
             text = file.read_text("utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is not a text in UTF-8") from None
+            raise ValueError(f"file {path} is not UTF-8; convert it") from None
         value = read_properties(text, file.name, Problems()).get(key)
         return value.text if value else None
 
@@ -67,20 +67,20 @@ class DirectoryProvider:
         folder = Path(os.path.normpath(path))
         self.allowed.check(folder)
         if not path or not folder.is_dir():
-            raise LookupError(f"no such folder: {path}")
+            raise LookupError(f"directory {path} not found")
         file = folder / key
         return file.read_text("utf-8", "replace") if file.parent == folder and file.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProvider:
-    """Environment variables, all or those whose names match `allowlist.pattern`."""
+    """Environment variables: all, or those that match `allowlist.pattern`."""
 
     allowed: re.Pattern[str] | None = None
 
     def get(self, path: str, key: str) -> str | None:
         if path:
-            raise ValueError("an environment variable has no path: write ${name:VARIABLE}")
+            raise ValueError("an environment variable has no path; write ${name:VARIABLE}")
         if self.allowed is not None and not self.allowed.fullmatch(key):
             raise LookupError(f"{key} does not match allowlist.pattern")
         return os.environ.get(key)
@@ -88,15 +88,15 @@ class EnvironmentProvider:
 
 @dataclass(slots=True)
 class Providers:
-    """Those that a configuration declares, by name. Files are read once per look-up: configuration is read once."""
+    """The providers that a configuration declares, by name. Files are read at each lookup."""
 
     by_name: Mapping[str, Provider] = field(default_factory=dict)
 
     def resolve(self, value: Value, problems: Problems) -> Value:
-        """The value with every reference replaced, once; one that cannot be resolved stays as text, as in Kafka."""
+        """The value with all references replaced, once; as in Kafka, unresolved ones stay as they are."""
         if value.reference or "${" not in value.text:
             return value
-        # Of a literal secret that happens to hold a `${`, no part may be quoted.
+        # A literal secret may contain `${` by chance: no part of it may be quoted.
         quotable = not is_secret(value.key, value.text) or only_references(value.text)
         written = value.origin.key or value.key
 
@@ -108,7 +108,7 @@ class Providers:
             except (ValueError, OSError) as error:
                 problems.error(value.origin, f"{written}: {quoted}: {error}")
             except LookupError as error:
-                problems.warn(value.origin, f"{written}: {quoted}: {error}; it stays as text")
+                problems.warn(value.origin, f"{written}: {quoted} is not resolved: {error}")
             return match[0]
 
         text = _REFERENCE.sub(replacement, value.text)
@@ -117,9 +117,10 @@ class Providers:
     def _get(self, name: str, path: str, key: str) -> str:
         if (provider := self.by_name.get(name)) is None:
             known = f"declared: {', '.join(self.by_name)}" if self.by_name else "config.providers is not set"
-            raise LookupError(f"no such config provider ({known})")
+            # Without the name: it may be part of a password that contains `${`. Where it may be shown, the caller does.
+            raise LookupError(f"unknown config provider ({known})")
         if (found := provider.get(path, key)) is None:
-            raise LookupError("it names nothing that is there")
+            raise LookupError("no such key")
         return found
 
     def resolve_all(self, values: Mapping[str, Value], problems: Problems) -> dict[str, Value]:
@@ -129,15 +130,17 @@ class Providers:
 def declared_providers(
     values: Mapping[str, Value], problems: Problems, more: Mapping[str, Provider] | None = None
 ) -> Providers:
-    """From `config.providers`, `config.providers.<name>.class` and `.param.*`. `more` are further classes."""
+    """From `config.providers`, `config.providers.<name>.class` and `.param.*`. `more`: further classes."""
     names = split_list(values["config.providers"].text) if "config.providers" in values else ()
-    made: dict[str, Provider] = {}
+    found: dict[str, Provider] = {}
     for name in filter(None, names):
         prefix = f"config.providers.{name}."
         class_value = values.get(prefix + "class")
         if class_value is None:
             near = did_you_mean(prefix + "class", values)
-            problems.warn(values["config.providers"].origin, f"config.providers: {prefix}class is missing{near}")
+            problems.warn(
+                values["config.providers"].origin, f"config.providers: {prefix}class is missing{near}; set it"
+            )
             continue
         parameters = {
             key.removeprefix(prefix + "param."): value.text
@@ -146,20 +149,22 @@ def declared_providers(
         }
         named = java_trim(class_value.text)
         if more and named in more:
-            made[name] = more[named]
+            found[name] = more[named]
         elif named == _PACKAGE + "FileConfigProvider":
-            made[name] = FileProvider(_allowed_paths(parameters))
+            found[name] = FileProvider(_allowed_paths(parameters))
         elif named == _PACKAGE + "DirectoryConfigProvider":
-            made[name] = DirectoryProvider(_allowed_paths(parameters))
+            found[name] = DirectoryProvider(_allowed_paths(parameters))
         elif named == _PACKAGE + "EnvVarConfigProvider":
-            made[name] = EnvironmentProvider(_pattern(parameters.get("allowlist.pattern"), class_value, problems))
+            found[name] = EnvironmentProvider(_pattern(parameters.get("allowlist.pattern"), class_value, problems))
         else:
             problems.value(
                 class_value,
-                f"expected one of FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider of {_PACKAGE}*: "
-                "no other config provider can be run here",
+                Expected(
+                    "expected one of FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider of "
+                    f"{_PACKAGE}*; other Java classes cannot be run"
+                ),
             )
-    return Providers(made)
+    return Providers(found)
 
 
 def _allowed_paths(parameters: Mapping[str, str]) -> Allowed:

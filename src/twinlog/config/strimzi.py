@@ -1,4 +1,4 @@
-"""Strimzi's KafkaMirrorMaker2 (v1beta2 and v1): the connectors and the worker that its operator would make of it."""
+"""Strimzi's KafkaMirrorMaker2 (v1beta2 and v1): the connectors and worker that Strimzi's operator would create."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from twinlog.config.flows import State
+from twinlog.config.kubernetes_secrets import MountedProvider, Secrets, SecretsProvider
 from twinlog.config.problems import Problems
 from twinlog.config.providers import (
     DirectoryProvider,
@@ -15,23 +16,22 @@ from twinlog.config.providers import (
     Providers,
     declared_providers,
 )
-from twinlog.config.secrets import MountedProvider, Secrets, SecretsProvider
 from twinlog.config.settings import BYTE_ARRAY, MIRROR
 from twinlog.config.strimzi_security import security
 from twinlog.config.values import Origin, Value, derived
-from twinlog.config.yamltree import Tree
+from twinlog.config.yaml_lines import Tree
 from twinlog.model import Flow
 
-# What an operator may not set in a cluster's `config`: it follows from other fields.
+# Not allowed in a cluster's `config`: derived from other fields.
 _FORBIDDEN_V1 = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
 _FORBIDDEN = (
     "ssl.", "sasl.", "security.", "listeners", "plugin.path", "rest.", "bootstrap.servers",
     "consumer.interceptor.classes", "producer.interceptor.classes",
 )  # fmt: skip
 _ALLOWED = ("ssl.endpoint.identification.algorithm", "ssl.cipher.suites", "ssl.protocol", "ssl.enabled.protocols")
-_OF_CONNECTOR = ("name", "connector.class", "tasks.max", "connector.plugin.version")
+_SET_BY_STRIMZI = ("name", "connector.class", "tasks.max", "connector.plugin.version")
 
-_PODS = (
+_POD_FIELDS = (
     "version", "replicas", "image", "clientRackInitImage", "resources", "livenessProbe", "readinessProbe", "jvmOptions",
     "jmxOptions", "template", "logging", "rack", "metricsConfig", "tracing", "mirrors",
 )  # fmt: skip
@@ -50,7 +50,7 @@ _CONNECTORS = {
     "checkpointConnector": "MirrorCheckpointConnector",
     "heartbeatConnector": "MirrorHeartbeatConnector",
 }
-_CARE = ("autoRestart", "listOffsets", "alterOffsets")  # how the operator looks after a connector: nothing to read here
+_OPERATOR_FIELDS = ("autoRestart", "listOffsets", "alterOffsets")  # for Strimzi's operator only
 _STORAGE = {
     "group.id": ("groupId", "mirrormaker2-cluster"),
     "config.storage.topic": ("configStorageTopic", "mirrormaker2-cluster-configs"),
@@ -61,7 +61,7 @@ _STORAGE = {
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """One of the resource's mirrors, as maps."""
+    """One mirror of a resource, as maps."""
 
     flow: Flow
     origin: Origin
@@ -84,28 +84,26 @@ def mirrors(resource: Tree, secrets_folder: Path | None, problems: Problems) -> 
     secrets, mounts = Secrets(secrets_folder), _mounts(spec)
     old = version == "v1beta2"
     if old:
-        spec.know(*_PODS, "clusters", "connectCluster", "externalConfiguration")
+        spec.warn_unknown(*_POD_FIELDS, "clusters", "connectCluster", "externalConfiguration")
         clusters = {cluster.get("alias").required(): cluster for cluster in spec.get("clusters").each()}
         target = clusters.get(spec.get("connectCluster").required())
         if target is None:
-            spec.get("connectCluster").complain(
-                f"no such alias in spec.clusters: {', '.join(clusters) or 'it is empty'}"
-            )
+            spec.get("connectCluster").complain(_unknown_alias(clusters))
             return
     else:
-        spec.know(*_PODS, "target")
+        spec.warn_unknown(*_POD_FIELDS, "target")
         clusters = {}
         target = spec.get("target")
         if not target:
-            target.complain("is missing")
+            target.complain_missing()
             return
     if spec.get("replicas").text() == "0":
-        problems.warn(spec.get("replicas").origin, "spec.replicas = 0: Strimzi's operator would run no connector")
+        problems.warn(spec.get("replicas").origin, "spec.replicas = 0: ignored, with Strimzi no connector would run")
     for field in ("rack", "tracing"):
         if tree := spec.get(field):
-            problems.note(tree.origin, f"{tree.path} is for Strimzi's pods: it has no effect here")
+            problems.note(tree.origin, f"{tree.path} has no effect: it applies to Strimzi's pods")
     if not spec.get("mirrors").content:
-        spec.get("mirrors").complain("is missing")
+        spec.get("mirrors").complain_missing()
     for mirror in spec.get("mirrors").each():
         source = _source(mirror, clusters, target, old=old)
         if source is not None:
@@ -113,24 +111,32 @@ def mirrors(resource: Tree, secrets_folder: Path | None, problems: Problems) -> 
 
 
 def _connector_fields(*, old: bool) -> dict[str, str]:
-    """v1 dropped the heartbeat connector: it is run as a KafkaConnector there."""
+    """Without the heartbeat connector in v1, which removed it."""
     return {field: kind for field, kind in _CONNECTORS.items() if old or kind != "MirrorHeartbeatConnector"}
+
+
+def _unknown_alias(clusters: dict[str, Tree]) -> str:
+    return f"no such alias in spec.clusters; use one of {', '.join(clusters) or 'none, the list is empty'}"
 
 
 def _source(mirror: Tree, clusters: dict[str, Tree], target: Tree, *, old: bool) -> Tree | None:
     if not old:
-        mirror.know("source", *_connector_fields(old=old), *(field for field in _PATTERNS if "Blacklist" not in field))
+        mirror.warn_unknown(
+            "source", *_connector_fields(old=old), *(field for field in _PATTERNS if "Blacklist" not in field)
+        )
         if not mirror.get("source"):
-            mirror.get("source").complain("is missing")
+            mirror.get("source").complain_missing()
             return None
         return mirror.get("source")
-    mirror.know("sourceCluster", "targetCluster", *_CONNECTORS, *_PATTERNS)
+    mirror.warn_unknown("sourceCluster", "targetCluster", *_CONNECTORS, *_PATTERNS)
     named = mirror.get("targetCluster")
     if named.required() != target.get("alias").text():
-        named.complain(f"must be the connectCluster {target.get('alias').text()!r}: that is where the records go")
+        named.complain(
+            f"not the cluster that records are written to; use connectCluster {target.get('alias').text()!r}"
+        )
     source = clusters.get(mirror.get("sourceCluster").required())
     if source is None:
-        mirror.get("sourceCluster").complain(f"no such alias in spec.clusters: {', '.join(clusters)}")
+        mirror.get("sourceCluster").complain(_unknown_alias(clusters))
     return source
 
 
@@ -138,8 +144,8 @@ def _mirror(
     mirror: Tree, source: Tree, target: Tree, secrets: Secrets, mounts: dict[str, str], problems: Problems, *, old: bool
 ) -> Mirror:
     flow = Flow(source.get("alias").required(), target.get("alias").required())
-    source.know(*(_TARGET if old else _CLUSTER))
-    target.know(*_TARGET)
+    source.warn_unknown(*(_TARGET if old else _CLUSTER))
+    target.warn_unknown(*_TARGET)
     base = {
         **_side("target", target, secrets, problems, old=old),
         **_side("source", source, secrets, problems, old=old),
@@ -150,7 +156,7 @@ def _mirror(
         spec = mirror.get(field)
         if not spec and not (isinstance(mirror.content, dict) and field in mirror.content):
             continue
-        spec.know("tasksMax", "version", "config", "state", *_CARE, *(("pause",) if old else ()))
+        spec.warn_unknown("tasksMax", "version", "config", "state", *_OPERATOR_FIELDS, *(("pause",) if old else ()))
         connectors[kind] = base | _connector(flow, kind, spec, mirror, problems, old=old)
         states[kind] = _state(spec, old=old)
     worker = _worker(target, secrets, problems, old=old)
@@ -158,7 +164,7 @@ def _mirror(
 
 
 def _providers(worker: dict[str, Value], secrets: Secrets, mounts: dict[str, str], problems: Problems) -> Providers:
-    """Strimzi's own, which every resource may use by name, and those that the target's `config` declares."""
+    """Strimzi's built-in providers, and those that the target's `config` declares."""
     from_secrets = SecretsProvider(secrets)
     files, folders = (
         MountedProvider(FileProvider(), secrets, mounts),
@@ -180,7 +186,7 @@ def _providers(worker: dict[str, Value], secrets: Secrets, mounts: dict[str, str
 
 
 def _mounts(spec: Tree) -> dict[str, str]:
-    """v1beta2's externalConfiguration: the folder in the pod -> the secret that is mounted there."""
+    """v1beta2's externalConfiguration: folder in the pod -> mounted secret."""
     found = {}
     for volume in spec.get("externalConfiguration").get("volumes").each():
         secret = volume.get("secret").get("secretName").text() or volume.get("secret").get("name").text()
@@ -190,27 +196,27 @@ def _mounts(spec: Tree) -> dict[str, str]:
 
 
 def _connector(flow: Flow, kind: str, spec: Tree, mirror: Tree, problems: Problems, *, old: bool) -> dict[str, Value]:
-    made: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for key, tree in spec.get("config").items():
-        if key in _OF_CONNECTOR:
-            problems.warn(tree.origin, f"{tree.path}: not allowed here: Strimzi sets {key} itself")
+        if key in _SET_BY_STRIMZI:
+            problems.warn(tree.origin, f"{tree.path}: ignored, Strimzi sets {key} itself; remove it")
         elif tree:
-            made[key] = Value(key, tree.text(), tree.origin)
-    # Of an old and a new field for the same thing the new one, further up in the table, wins.
+            values[key] = Value(key, tree.text(), tree.origin)
+    # A new field, further up in the table, overrides the old one.
     for field, key in reversed(_PATTERNS.items()):
         if (old or "Blacklist" not in field) and (tree := mirror.get(field)):
-            made[key] = Value(key, tree.text(), tree.origin)
+            values[key] = Value(key, tree.text(), tree.origin)
             if "Blacklist" in field:
                 problems.note(
-                    tree.origin, f"{tree.path} is an old name: it is read as {field.replace('Blacklist', 'Exclude')}"
+                    tree.origin, f"{tree.path} is an old name; it is read as {field.replace('Blacklist', 'Exclude')}"
                 )
-    made["name"] = derived("name", f"{flow}.{kind}", f"from {flow}")
-    made["connector.class"] = derived("connector.class", MIRROR + kind, f"from {spec.path}")
+    values["name"] = derived("name", f"{flow}.{kind}", f"from {flow}")
+    values["connector.class"] = derived("connector.class", MIRROR + kind, f"from {spec.path}")
     if version := spec.get("version"):
-        made["connector.plugin.version"] = Value("connector.plugin.version", version.text(), version.origin)
+        values["connector.plugin.version"] = Value("connector.plugin.version", version.text(), version.origin)
     if tasks := spec.get("tasksMax"):
-        made["tasks.max"] = Value("tasks.max", tasks.text(), tasks.origin)
-    return made
+        values["tasks.max"] = Value("tasks.max", tasks.text(), tasks.origin)
+    return values
 
 
 def _side(side: str, cluster: Tree, secrets: Secrets, problems: Problems, *, old: bool) -> dict[str, Value]:
@@ -230,35 +236,33 @@ def _connection(cluster: Tree, secrets: Secrets, problems: Problems) -> dict[str
 
 def _config(cluster: Tree, problems: Problems, *, old: bool) -> dict[str, Value]:
     forbidden = _FORBIDDEN if old else (*_FORBIDDEN, *_FORBIDDEN_V1)
-    made = {}
+    values = {}
     for key, tree in cluster.get("config").items():
         if key.startswith(forbidden) and key not in _ALLOWED:
-            problems.warn(
-                tree.origin, f"{tree.path}: Strimzi ignores it here: it follows from other fields of the cluster"
-            )
+            problems.warn(tree.origin, f"{tree.path}: ignored by Strimzi; use the other fields of the cluster instead")
         elif tree:
-            made[key] = Value(key, tree.text(), tree.origin)
-    return made
+            values[key] = Value(key, tree.text(), tree.origin)
+    return values
 
 
 def _worker(target: Tree, secrets: Secrets, problems: Problems, *, old: bool) -> dict[str, Value]:
-    made = {
+    values = {
         f"{part}.converter": derived(f"{part}.converter", BYTE_ARRAY, "Strimzi's default")
         for part in ("key", "value", "header")
     }
     connection = _connection(target, secrets, problems)
-    made |= connection
+    values |= connection
     for client in ("producer", "consumer", "admin"):
-        made |= {f"{client}.{key}": value.named(f"{client}.{key}") for key, value in connection.items()}
-    made |= _config(target, problems, old=old)
+        values |= {f"{client}.{key}": value.named(f"{client}.{key}") for key, value in connection.items()}
+    values |= _config(target, problems, old=old)
     for key, (field, default) in _STORAGE.items():
         if tree := target.get(field):
-            made[key] = Value(key, tree.text(), tree.origin)
+            values[key] = Value(key, tree.text(), tree.origin)
         elif old:
-            made.setdefault(key, derived(key, default, "Strimzi's default"))
+            values.setdefault(key, derived(key, default, "Strimzi's default"))
         else:
-            tree.complain("is missing")
-    return made
+            tree.complain_missing()
+    return values
 
 
 def _state(spec: Tree, *, old: bool) -> State:

@@ -1,9 +1,9 @@
 """The security settings that Strimzi derives from a cluster's `tls` and `authentication`."""
 
+from twinlog.config.kubernetes_secrets import Secrets
 from twinlog.config.problems import Problems
-from twinlog.config.secrets import Secrets
 from twinlog.config.values import Origin, Value, derived
-from twinlog.config.yamltree import Tree
+from twinlog.config.yaml_lines import Tree
 
 _MODULES = {
     "plain": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
@@ -42,40 +42,41 @@ _OAUTH_OTHER = ("type", "tlsTrustedCertificates", "disableTlsHostnameVerificatio
 
 
 def security(cluster: Tree, secrets: Secrets, problems: Problems) -> dict[str, Value]:
-    """Keys without a prefix. A secret that cannot be read leaves its reference as text, and a warning or an error."""
-    made: dict[str, Value] = {}
+    """Keys without a prefix. An unreadable secret is reported, and its value is the reference to it."""
+    values: dict[str, Value] = {}
     tls, authentication = cluster.get("tls"), cluster.get("authentication")
     if certificates := tls.get("trustedCertificates"):
-        tls.know("trustedCertificates")
+        tls.warn_unknown("trustedCertificates")
         if text := _certificates(certificates, secrets, problems):
-            made["ssl.truststore.certificates"] = text
-            made["ssl.truststore.type"] = derived("ssl.truststore.type", "PEM", f"from {certificates.path}")
-    uses_sasl = _authentication(authentication, made, secrets, problems) if authentication else False
+            values["ssl.truststore.certificates"] = text
+            values["ssl.truststore.type"] = derived("ssl.truststore.type", "PEM", f"from {certificates.path}")
+    uses_sasl = _authentication(authentication, values, secrets, problems) if authentication else False
     protocol = f"{'SASL_' if uses_sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
-    made["security.protocol"] = derived("security.protocol", protocol, f"from {cluster.path}")
-    return made
+    values["security.protocol"] = derived("security.protocol", protocol, f"from {cluster.path}")
+    return values
 
 
-def _authentication(tree: Tree, made: dict[str, Value], secrets: Secrets, problems: Problems) -> bool:
+def _authentication(tree: Tree, values: dict[str, Value], secrets: Secrets, problems: Problems) -> bool:
+    """Adds the settings to `values`; returns whether SASL is used."""
     kind = tree.get("type").required()
-    why = f"from {tree.path}"
+    note = f"from {tree.path}"
     if kind == "tls":
-        tree.know("type", "certificateAndKey")
+        tree.warn_unknown("type", "certificateAndKey")
         pair = tree.get("certificateAndKey")
-        pair.know("secretName", "certificate", "key")
+        pair.warn_unknown("secretName", "certificate", "key")
         secret = pair.get("secretName")
         for field, key in (("certificate", "ssl.keystore.certificate.chain"), ("key", "ssl.keystore.key")):
             name = pair.get(field)
             if secret.required() and name.required():
-                made[key] = _secret(key, secret.text().strip(), name.text().strip(), name.origin, secrets, problems)
-        made["ssl.keystore.type"] = derived("ssl.keystore.type", "PEM", why)
+                values[key] = _secret(key, secret.text().strip(), name.text().strip(), name.origin, secrets, problems)
+        values["ssl.keystore.type"] = derived("ssl.keystore.type", "PEM", note)
         return False
     if kind in _MODULES:
         mechanism, module = _MODULES[kind]
-        tree.know("type", "username", "passwordSecret")
+        tree.warn_unknown("type", "username", "passwordSecret")
         password = tree.get("passwordSecret")
         options = {"username": tree.get("username").required()}
-        made["sasl.mechanism"] = derived("sasl.mechanism", mechanism, why)
+        values["sasl.mechanism"] = derived("sasl.mechanism", mechanism, note)
         read = _secret(
             "password",
             password.get("secretName").required(),
@@ -84,29 +85,27 @@ def _authentication(tree: Tree, made: dict[str, Value], secrets: Secrets, proble
             secrets,
             problems,
         )
-        made["sasl.jaas.config"] = _jaas(module, {**options, "password": read.text}, read)
+        values["sasl.jaas.config"] = _jaas(module, {**options, "password": read.text}, read)
         return True
     if kind == "oauth":
-        made["sasl.mechanism"] = derived("sasl.mechanism", "OAUTHBEARER", why)
-        made["sasl.login.callback.handler.class"] = derived("sasl.login.callback.handler.class", _OAUTH_HANDLER, why)
-        made["sasl.jaas.config"] = _oauth(tree, secrets, problems)
+        values["sasl.mechanism"] = derived("sasl.mechanism", "OAUTHBEARER", note)
+        values["sasl.login.callback.handler.class"] = derived("sasl.login.callback.handler.class", _OAUTH_HANDLER, note)
+        values["sasl.jaas.config"] = _oauth(tree, secrets, problems)
         return True
     if kind == "custom":
-        tree.know("type", "sasl", "config")
+        tree.warn_unknown("type", "sasl", "config")
         for key, value in tree.get("config").items():
             if key.startswith(("ssl.keystore.", "sasl.")):
-                made[key] = Value(key, value.text(), value.origin)
+                values[key] = Value(key, value.text(), value.origin)
             else:
-                problems.warn(
-                    value.origin, f"{value.path}: only ssl.keystore.* and sasl.* are allowed here: it is ignored"
-                )
+                problems.warn(value.origin, f"{value.path}: ignored, only ssl.keystore.* and sasl.* are allowed here")
         return tree.get("sasl").text() == "true"
     tree.get("type").complain(f"{kind!r}: expected tls, {', '.join(_MODULES)}, oauth or custom")
     return False
 
 
 def _oauth(tree: Tree, secrets: Secrets, problems: Problems) -> Value:
-    tree.know(*_OAUTH_TEXTS, *_OAUTH_SECRETS, *_OAUTH_OTHER)
+    tree.warn_unknown(*_OAUTH_TEXTS, *_OAUTH_SECRETS, *_OAUTH_OTHER)
     options = {option: tree.get(field).text() for field, option in _OAUTH_TEXTS.items() if tree.get(field)}
     options |= {f"oauth.sasl.extension.{key}": value.text() for key, value in tree.get("saslExtensions").items()}
     if tree.get("disableTlsHostnameVerification").text() == "true":
@@ -134,7 +133,7 @@ def _certificates(trees: Tree, secrets: Secrets, problems: Problems) -> Value | 
     texts, references = [], []
     files: list[str] = []
     for tree in trees.each():
-        tree.know("secretName", "certificate", "pattern")
+        tree.warn_unknown("secretName", "certificate", "pattern")
         secret = tree.get("secretName").required()
         pattern = tree.get("pattern")
         key = (pattern or tree.get("certificate")).required()
@@ -157,6 +156,6 @@ def _secret(
         files = secrets.matching(secret, name) if matching else [secrets.file(secret, name)]
         return Value(key, secrets.read_all(files), origin, reference, tuple(map(str, files)))
     except LookupError as error:
-        # Without --secrets a resource can still be looked at; with it, a secret that is missing is a mistake.
+        # Without --secrets a resource can still be shown; with it, a missing secret is an error.
         (problems.warn if secrets.folder is None else problems.error)(origin, str(error))
         return Value(key, reference, origin, reference)

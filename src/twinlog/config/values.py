@@ -1,4 +1,4 @@
-"""A configured text and where it came from; secrets stay hidden wherever either is shown."""
+"""A configured value and its origin. Secrets are masked wherever it is shown."""
 
 import difflib
 import re
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-MASK = "********"
+from twinlog.text import MASK
 
-# Kafka's own PASSWORD settings. A PEM chain is no secret, but Kafka hides it too, and it usually carries the key.
+# Kafka's settings of type PASSWORD. A certificate chain is not a secret, but Kafka masks it, and it often has the key.
 PASSWORD_KEYS = frozenset({
     "sasl.jaas.config",
     "sasl.oauthbearer.assertion.private.key.passphrase",
@@ -34,7 +34,7 @@ _HARMLESS_NAME = re.compile(r"client\.credentials\.client\.id$|\.class$|\.file$|
 
 
 def is_secret(key: str, text: str = "") -> bool:
-    """Whether a value must never be shown. A misspelt `sasl.jaas.confg` is one too: names are matched loosely."""
+    """Whether a value must never be shown. Names are matched loosely, to include a misspelt `sasl.jaas.confg`."""
     if _SECRET_TEXT.search(text):
         return True
     if _HARMLESS_NAME.search(key):
@@ -46,13 +46,13 @@ def is_secret(key: str, text: str = "") -> bool:
 
 
 def shown_key(key: str) -> str:
-    """A key as it may be printed: a PEM text without its backslashes turns every line of a private key into one."""
+    """The key for printing: in a PEM text without line continuations each line of a private key is parsed as a key."""
     return MASK if re.fullmatch(r"[A-Za-z0-9+/]{20,}={0,2}", key) or "-----BEGIN" in key else key
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: a line of a file, a default, or a rule that made it from something else."""
+    """Where a value comes from: a line of a file, a default, or a rule that derived it."""
 
     kind: Literal["file", "default", "derived"]
     file: str = ""
@@ -73,9 +73,9 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Value:
-    """One configured text. `reference` is what stood in the file where a `${provider:...}` was resolved.
+    """One configured text. `reference` is the text in the file if a `${provider:...}` in it was resolved.
 
-    `files` hold the same text, one after the other: a mounted secret, which may be renewed while we run.
+    `files` contain the same text, concatenated: a mounted secret, which may be rotated at runtime.
     """
 
     key: str
@@ -86,7 +86,7 @@ class Value:
 
     @property
     def shown(self) -> str:
-        """What may be printed. What a provider resolved is a secret more often than not, so its reference is shown."""
+        """The text for printing. A provider's values are usually secrets, so the reference is shown instead."""
         if self.reference:
             return self.reference if not _SECRET_TEXT.search(self.reference) else MASK
         return MASK if is_secret(self.key, self.text) and not only_references(self.text) else self.text
@@ -107,7 +107,7 @@ def derived(key: str, text: str, note: str) -> Value:
 
 
 class FrozenMap(Mapping[str, Any]):
-    """A mapping that cannot change and can be pickled: configuration crosses to Spark's workers."""
+    """An immutable mapping that can be pickled: configuration is sent to Spark's workers."""
 
     __slots__ = ("_items",)
     _items: dict[str, Any]
@@ -116,7 +116,7 @@ class FrozenMap(Mapping[str, Any]):
         object.__setattr__(self, "_items", dict(items))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a FrozenMap does not change: {name}")
+        raise AttributeError(f"FrozenMap is immutable: {name}")
 
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
@@ -134,4 +134,4 @@ class FrozenMap(Mapping[str, Any]):
         return type(self), (self._items,)
 
     def __repr__(self) -> str:
-        return f"FrozenMap({self._items!r})"  # the values know how to hide themselves
+        return f"FrozenMap({self._items!r})"  # values mask themselves

@@ -1,6 +1,6 @@
-"""How each key of a connector is described to clients: our table of settings, with what forms made of it show.
+"""Config definitions of the connectors, as Connect's API describes them to user interfaces.
 
-Importance, group, place and label are Connect's and MM2's own, so that a form looks the same; the sentences are ours.
+Importance, group, order and label are those of Connect and MM2, so that forms look the same; the descriptions are ours.
 """
 
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any
 
 from twinlog.config.clients import CLIENT_KEYS, CONNECTION_KEYS
-from twinlog.config.kinds import Check, Kind, no_gaps
+from twinlog.config.setting import rows
 from twinlog.config.settings import CONNECTORS, CommonSettings
-from twinlog.config.table import rows
+from twinlog.config.value_types import Check, Kind, no_empty
 
-# Those of Connect itself: importance, group, place in it, width, label.
-_CONNECTS = {
+# Connect's own keys: importance, group, order in the group, width, label.
+_CONNECT_KEYS = {
     "name": ("HIGH", "Common", 1, "MEDIUM", "Connector name"),
     "connector.class": ("HIGH", "Common", 2, "LONG", "Connector class"),
     "connector.plugin.version": ("MEDIUM", "Common", 3, "MEDIUM", "Connector version"),
@@ -34,15 +34,15 @@ _CONNECTS = {
     "errors.log.enable": ("MEDIUM", "Error Handling", 4, "SHORT", "Log Errors"),
     "errors.log.include.messages": ("MEDIUM", "Error Handling", 5, "SHORT", "Log Error Details"),
 }
-# Those that Connect adds for connectors that bring records.
-_SOURCES = {
+# Keys that Connect adds to source connectors.
+_SOURCE_KEYS = {
     "topic.creation.groups": ("LOW", "Topic Creation", 1, "LONG", "Topic Creation Groups"),
     "exactly.once.support": ("MEDIUM", "Exactly Once Support", 2, "SHORT", "Exactly once support"),
     "transaction.boundary": ("MEDIUM", "Exactly Once Support", 3, "SHORT", "Transaction Boundary"),
     "transaction.boundary.interval.ms": ("LOW", "Exactly Once Support", 4, "SHORT", "Transaction boundary interval"),
     "offsets.storage.topic": ("LOW", "offsets.topic", 1, "LONG", "Offsets topic"),
 }
-# Of its own keys MM2 says nothing but how important they are: not at all, most of them.
+# MM2's own keys have only an importance, LOW for most of them.
 _HIGH = frozenset({
     "source.cluster.alias", "target.cluster.alias", "topics", "topics.exclude", "config.properties.exclude", "groups",
     "groups.exclude", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password", "ssl.keystore.key",
@@ -62,6 +62,7 @@ _MEDIUM = frozenset({
     "sasl.oauthbearer.assertion.template.file", "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.jwks.endpoint.url",
 })  # fmt: skip
+_FILTER_KEYS = frozenset({"topics", "topics.exclude", "emit.offset-syncs.enabled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +97,40 @@ class Definition:
 
 @cache
 def definitions_of(connector: str) -> tuple[Definition, ...]:
-    """In Connect's order: its own, MM2's with those of the clients among them, then those of all source connectors."""
+    """In Connect's order: its own keys, those of MM2 and of the clients, then those of all source connectors."""
     table = {
         row.key.name: _definition(
             row.key.name, row.key.kind, row.key.doc, required=row.required, default=row.default, check=row.key.check
         )
         for row in rows(CONNECTORS[connector])
     }
-    table |= {name: _of_clients(name) for name in CONNECTION_KEYS if name != "bootstrap.servers"}
+    table |= {name: _client_definition(name) for name in CONNECTION_KEYS if name != "bootstrap.servers"}
     table["topic.creation.groups"] = _definition(
-        "topic.creation.groups", Kind.LIST, "Ignored: remote topics are made as on the source.", default=(),
-        check=no_gaps,
+        "topic.creation.groups", Kind.LIST, "Ignored: remote topics are created like the source topics.", default=(),
+        check=no_empty,
     )  # fmt: skip
     common = [row.key.name for row in rows(CommonSettings)]
     rest = [name for name in table if name not in common]
-    order = [*_CONNECTS, *common, *(name for name in rest if name in CONNECTION_KEYS), *rest]
-    return tuple(table[name] for name in dict.fromkeys([*(n for n in order if n not in _SOURCES), *_SOURCES]))
+    order = [*_CONNECT_KEYS, *common, *(name for name in rest if name in CONNECTION_KEYS), *rest]
+    return tuple(table[name] for name in dict.fromkeys([*(n for n in order if n not in _SOURCE_KEYS), *_SOURCE_KEYS]))
 
 
-def of_named_class(family: str, name: str) -> tuple[Definition, Definition]:
-    """A transformation or predicate that a configuration names: its class, and the version of it."""
+def undeclared(connector: str, name: str) -> bool:
+    """Whether the key is read here, or by MM2's filters, but not declared by the connector, so unknown to Connect."""
+    if name.startswith("twinlog.") or name == "use.defaults.from":
+        return True
+    return connector == "MirrorCheckpointConnector" and name in _FILTER_KEYS
+
+
+def class_definitions(family: str, name: str) -> tuple[Definition, Definition]:
+    """Class and version of a transformation or predicate in a configuration."""
     one = "transformation" if family == "transforms" else "predicate"
     group = f"{family.capitalize()}: {name}"
     return (
         Definition(
-            f"{family}.{name}.type", Kind.CLASS, f"The class of the {one} {name}.", required=True, check=_of_java,
-            importance="HIGH", group=group, order=0, width="LONG", label=f"{one.capitalize()} type for {name}",
+            f"{family}.{name}.type", Kind.CLASS, f"The class of the {one} {name}.", required=True,
+            check=_refuse_java_class, importance="HIGH", group=group, order=0, width="LONG",
+            label=f"{one.capitalize()} type for {name}",
         ),
         Definition(
             f"{family}.{name}.plugin.version", Kind.STRING, "The version of that class.",
@@ -130,13 +139,14 @@ def of_named_class(family: str, name: str) -> tuple[Definition, Definition]:
     )  # fmt: skip
 
 
-def of_converter(key: str) -> Definition:
-    """What the converter that a configuration names can be told."""
-    return Definition(f"{key}.converter.type", Kind.STRING, "What is converted.", required=True, label="converter.type")
+def converter_definition(key: str) -> Definition:
+    """The setting of a converter in a configuration."""
+    doc = "Whether keys, values or headers are converted."
+    return Definition(f"{key}.converter.type", Kind.STRING, doc, required=True, label="converter.type")
 
 
 def text_of(value: Any) -> str | None:
-    """A value as Kafka writes it."""
+    """A value in Kafka's notation."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -154,18 +164,21 @@ def _definition(
     check: Check | None = None,
 ) -> Definition:
     plain = Definition(name, kind, documentation, required, default, check)
-    if (place := _CONNECTS.get(name) or _SOURCES.get(name)) is not None:
-        importance, group, order, width, label = place
+    if (layout := _CONNECT_KEYS.get(name) or _SOURCE_KEYS.get(name)) is not None:
+        importance, group, order, width, label = layout
         return replace(plain, importance=importance, group=group, order=order, width=width, label=label)
     return replace(plain, importance="HIGH" if name in _HIGH else "MEDIUM" if name in _MEDIUM else "LOW")
 
 
-def _of_clients(name: str) -> Definition:
+def _client_definition(name: str) -> Definition:
     key = CLIENT_KEYS["A"][name]
-    what = "How Kafka's clients log in" if name.startswith("sasl.") else "How Kafka's clients lock a connection"
-    meaning = f"{what}: write it as source.cluster.{name} or target.cluster.{name}, as here it reaches neither cluster."
-    return _definition(name, key.kind, meaning, default=key.default, check=key.check)
+    subject = "Authentication" if name.startswith("sasl.") else "Security"
+    doc = (
+        f"{subject} setting of Kafka clients; set it as source.cluster.{name} or target.cluster.{name}: without a "
+        "prefix it applies to neither cluster."
+    )
+    return _definition(name, key.kind, doc, default=key.default, check=key.check)
 
 
-def _of_java(_name: str) -> str:
-    return "this Java class cannot be run here: records are copied as they are"
+def _refuse_java_class(_name: str) -> str:
+    return "Java classes cannot run here, and records are replicated unchanged; remove it"

@@ -1,12 +1,11 @@
-"""What a Connect worker refuses, with the HTTP status that it answers with."""
+"""Errors of the Connect worker, with their HTTP status."""
 
 from twinlog.errors import TwinlogError
 
 
 class ConnectError(TwinlogError):
-    """`status` is HTTP's, and Connect's `error_code` as well."""
+    """`status`: the HTTP status, and the `error_code` in Connect's JSON."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: int, problem: str) -> None:
+        super().__init__(problem)
         self.status = status
-        self.message = message

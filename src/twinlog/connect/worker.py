@@ -1,6 +1,7 @@
-"""A Connect worker for MM2's three connectors: keeps their configurations, has them run, and answers for them."""
+"""The Connect worker of `twinlog serve`: stores connector configurations, runs them, and reports their states."""
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,54 +9,64 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from twinlog.config.flows import FlowConfig
-from twinlog.connect import offsets as offset_rules
-from twinlog.connect import rewind, standing
-from twinlog.connect import topics as written
-from twinlog.connect.check import Check
+from twinlog.connect import connector_status, inline_secrets, offset_reset
+from twinlog.connect import offset_requests as requests
+from twinlog.connect import topic_records as records
+from twinlog.connect.connector_check import Check
+from twinlog.connect.connector_files import ConnectorFiles, ConnectorFileSet
+from twinlog.connect.connector_plugins import VERSION
+from twinlog.connect.connector_status import ConnectorStatus, restarting
+from twinlog.connect.connector_view import KINDS, ConnectorFacts, ConnectorView
 from twinlog.connect.errors import ConnectError
-from twinlog.connect.generations import Generation, Generations
-from twinlog.connect.offsets import Offset, key_of, value_of
-from twinlog.connect.plugins import VERSION
-from twinlog.connect.standing import Standings, restarting
-from twinlog.connect.store import StatusWriter, Store
-from twinlog.connect.topics import PAUSED, STARTED, STOPPED, Entry, Standing, TargetState
-from twinlog.connect.view import Json, Sight, View, kind_of
-from twinlog.errors import TwinlogError
-from twinlog.runtime.choice import tasks_of
-from twinlog.runtime.parts import RECORDS, SUBJECTS, TOPICS, Part, Wanted
-from twinlog.runtime.supervisor import Runtime
+from twinlog.connect.offset_requests import Offset, key_of, value_of
+from twinlog.connect.topic_records import PAUSED, STARTED, STOPPED, Entry, StatusRecord, TargetState
+from twinlog.connect.worker_api import Json
+from twinlog.connect.worker_topics import KeyedWriter, WorkerTopics
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka import error_codes
+from twinlog.mm2.source_offsets import connector_offsets_topic
+from twinlog.runtime.components import RECORDS, SUBJECTS, TOPICS, Component, DesiredFlow
+from twinlog.runtime.flow_choice import tasks_of
+from twinlog.runtime.supervisor import Supervisor
+from twinlog.text import counted
 
-_ENDS: Final = 30.0  # seconds that a stopped connector may take to end
-_GENERATION: Final = 1  # in records of states: that of the group, of which there is only one member
-_LOOK: Final = 1.0  # seconds between two looks at states
+_log = logging.getLogger(__name__)
+
+_STOP_TIMEOUT_S: Final = 30.0
+_GENERATION: Final = 1  # of the worker group, in status records: it has only one member
+_STATUS_INTERVAL_S: Final = 1.0
 _STATES: Final[dict[str, TargetState]] = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
 
 
-class ServeWorker(View):
-    """Its methods may be called from any thread; `tick` and `close` belong to that of the supervisor."""
+class ServeWorker(ConnectorView):
+    """Thread-safe, except `tick` and `close`, which the supervisor's thread calls."""
 
     def __init__(
         self,
-        runtime: Runtime,
-        store: Store,
-        generations: Generations,
+        runtime: Supervisor,
+        store: WorkerTopics,
+        files: ConnectorFiles,
         check: Check,
-        status: StatusWriter,
+        status_writer: KeyedWriter,
+        offset_writer: KeyedWriter,
         worker_id: str,
     ) -> None:
         super().__init__(runtime, worker_id)
+        self._offset_writer = offset_writer
+        self._beating: set[str] = set()  # heartbeat connectors whose offset was written
+        self._altered: SimpleQueue[str] = SimpleQueue()  # connectors whose offsets were altered since the last tick
         self._store = store
-        self._generations = generations
+        self._files = files
         self._check = check
-        self._status = status
-        self._lock = threading.RLock()  # for the store, and for whoever changes what is wanted
-        self._generation = Generation()
-        self._wish = 0
-        self._swept = 0
+        self._status_writer = status_writer
+        self._lock = threading.RLock()  # guards the store and all changes
+        self._file_set = ConnectorFileSet()
+        self._revision = 0  # of the desired flows, as numbered by the supervisor
+        self._cleaned_revision = 0
         self._restarts: dict[str, dict[str, int]] = {}
-        self._said: SimpleQueue[tuple[str, str]] = SimpleQueue()
-        self._told: dict[bytes, bytes] = {}  # states as they were last written
-        self._looked = 0.0
+        self._events: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._reported: dict[bytes, StatusRecord] = {}  # as last written
+        self._reported_at = 0.0
         self._active_lock = threading.Lock()
         self._active = store.activity.topics
 
@@ -65,14 +76,14 @@ class ServeWorker(View):
 
     @property
     def flows(self) -> tuple[FlowConfig, ...]:
-        return self._generation.flows
+        return self._file_set.flows
 
     def begin(self) -> None:
-        """Has run what the config topic says; before anything is asked."""
+        """Starts the connectors of the config topic; called before the first request."""
         with self._lock:
             self._apply()
 
-    # What is changed
+    # Changes
 
     def create(self, name: str, config: Mapping[str, str | None], initial_state: str | None = None) -> Json:
         state = _initial(initial_state)
@@ -82,7 +93,7 @@ class ServeWorker(View):
             if name in self._store.connectors.configs:
                 raise ConnectError(409, f"Connector {name} already exists")
             self._put(name, texts, state, "created" if state is None else f"created, {state.lower()}")
-            return standing.info_json(name, texts, 0)
+            return connector_status.info_json(name, texts, 0)
 
     def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[bool, Json]:
         with self._writing():
@@ -90,8 +101,8 @@ class ServeWorker(View):
             before = self._store.connectors.configs.get(name)
             texts = self._checked(name, config)
             self._put(name, texts, None, "created" if before is None else "changed")
-            tasks = 0 if before is None else len(self.standings(name).tasks)
-            return before is None, standing.info_json(name, texts, tasks)
+            tasks = 0 if before is None else len(self.status_of(name).tasks)
+            return before is None, connector_status.info_json(name, texts, tasks)
 
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Json:
         with self._writing():
@@ -99,17 +110,18 @@ class ServeWorker(View):
             before = self._store.connectors.configs.get(name)
             if before is None:
                 raise ConnectError(404, f"Connector {name} not found")
-            texts = self._checked(name, {**before, **patch})
+            removed = {key for key, text in patch.items() if text is None}
+            texts = self._checked(name, {key: text for key, text in {**before, **patch}.items() if key not in removed})
             self._put(name, texts, None, "changed")
-            return standing.info_json(name, texts, len(self.standings(name).tasks))
+            return connector_status.info_json(name, texts, len(self.status_of(name).tasks))
 
     def delete(self, name: str) -> None:
         with self._writing():
-            self._known(name, "Connector {} not found")
-            self._store.put(written.removal_entries(name))
+            self._require(name, "Connector {} not found")
+            self._store.put(records.removal_entries(name))
             self._restarts.pop(name, None)
             self._apply()
-            self._say(name, "deleted")
+            self._event(name, "deleted")
         self.reset_topics(name)
 
     def pause(self, name: str) -> None:
@@ -123,68 +135,80 @@ class ServeWorker(View):
 
     def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Json | None:
         with self._writing():
-            self._known(name, "Unknown connector: {}")
-            found = self.standings(name)
-            self._renew(name, to_restart(self._role(name), found, include_tasks=include_tasks, only_failed=only_failed))
+            self._require(name, "Unknown connector: {}")
+            found = self.status_of(name)
+            subjects = to_restart(self._role(name), found, include_tasks=include_tasks, only_failed=only_failed)
+            self._restart(name, subjects)
         if not include_tasks and not only_failed:
             return None
         shown = restarting(found, include_tasks=include_tasks, only_failed=only_failed)
-        return standing.status_json(name, shown, self._worker_id, VERSION, self._type(name))
+        return connector_status.status_json(name, shown, self._worker_id, VERSION, self._type(name))
 
     def restart_task(self, name: str, task: int) -> None:
-        """Spark runs all tasks of a flow in one query: they are restarted together."""
+        """Spark runs all tasks of a flow in one query, so they restart together."""
         with self._writing():
-            self._known(name, "Unknown connector: {}")
-            if not 0 <= task < len(self.standings(name).tasks):
+            self._require(name, "Unknown connector: {}")
+            if not 0 <= task < len(self.status_of(name).tasks):
                 raise ConnectError(404, f"Unknown task: {name}-{task}")
-            self._renew(name, {SUBJECTS[self._role(name)][0]})
+            self._restart(name, {SUBJECTS[self._role(name)][0]})
 
     # Offsets
 
     def offsets(self, name: str) -> Json:
         with self._writing():
-            self._known(name, "Connector {} not found")
-            return offset_rules.offsets_json(self._store.offsets(name))
+            self._require(name, "Connector {} not found")
+            return requests.offsets_json(self._store.offsets(name))
 
     def alter_offsets(self, name: str, entries: Sequence[Mapping[str, Any]] | None) -> Json:
+        requests.require_entries(entries)  # Connect checks this before the connector's name
         with self._writing():
-            self._known(name, "Connector {} not found")
-            found = offset_rules.asked(kind_of(self._role(name)), entries)
-            self._move(name, found)
-            self._say(name, f"offsets of {len(found)} partitions altered" if found[1:] else "an offset altered")
+            self._require(name, "Connector {} not found")
+            found = requests.parse_entries(KINDS[self._role(name)], entries)
+            self._write_offsets(name, found)
+            self._event(name, f"offsets of {counted(len(found), 'partition')} altered")
         return {"message": "The offsets for this connector have been altered successfully"}
 
     def reset_offsets(self, name: str) -> Json:
         with self._writing():
-            self._known(name, "Connector {} not found")
-            self._wait_until_ended(name)
-            self._move(name, [Offset(each.partition, None) for each in self._store.offsets(name)])
-            self._say(name, "offsets reset")
+            self._require(name, "Connector {} not found")
+            self._wait_until_stopped(name)
+            self._write_offsets(name, [Offset(each.partition, None) for each in self._store.offsets(name)])
+            self._event(name, "offsets reset")
         return {"message": "The offsets for this connector have been reset successfully"}
 
-    def _move(self, name: str, entries: Sequence[Offset]) -> None:
-        """First where Twinlog goes on, then what MM2 reads: whoever sees the latter can rely on the former."""
-        self._wait_until_ended(name)
-        place = self._sight.places.get(name)
-        if place is not None and place.role == "source":
-            self._store.put_offsets(rewind.cursors(place.flow, rewind.moves_of(place.flow, entries)))
-        self._store.put_offsets([(key_of(name, each.partition), value_of(each.offset)) for each in entries])
+    def _write_offsets(self, name: str, entries: Sequence[Offset]) -> None:
+        """First Twinlog's positions, then MM2's offsets: once the latter are visible, the former are stored."""
+        self._wait_until_stopped(name)
+        its = self._facts.flow_roles.get(name)
+        if its is not None and its.role == "source":
+            moves = offset_reset.moves_of(its.flow, entries)
+            self._store.put_offsets(offset_reset.position_entries(its.flow, moves))
+        found = [(key_of(name, each.partition), value_of(each.offset)) for each in entries]
+        if its is not None and its.role == "source" and (own := connector_offsets_topic(its.flow)):
+            try:
+                self._store.put_offsets(found, own.name)  # takes precedence over the worker's topic
+            except RefusedError as error:
+                if error.code not in error_codes.TOPIC_MISSING:  # a connector that never ran has not created it yet
+                    raise
+        self._store.put_offsets(found)
+        self._altered.put(name)
 
-    def _wait_until_ended(self, name: str) -> None:
+    def _wait_until_stopped(self, name: str) -> None:
         if self._store.connectors.state(name) != STOPPED:
             raise ConnectError(
                 400,
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
                 f"the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
             )
-        place = self._sight.places.get(name)
-        if place is None:
+        its = self._facts.flow_roles.get(name)
+        if its is None:
             return
-        part = Part(str(place.flow), SUBJECTS[place.role][0])
-        deadline = time.monotonic() + _ENDS
-        while self._runtime.up and (self._runtime.carried_out < self._wish or part in self._runtime.parts):
+        component = Component(str(its.flow), SUBJECTS[its.role][0])
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        runtime = self._runtime
+        while runtime.up and (runtime.applied_version < self._revision or component in runtime.components):
             if time.monotonic() > deadline:
-                raise ConnectError(500, f"{name} has not ended after {_ENDS:.0f} s: try again")
+                raise ConnectError(500, f"connector {name}: not stopped after {_STOP_TIMEOUT_S:.0f} s; retry")
             time.sleep(0.05)
 
     # Topics
@@ -195,65 +219,88 @@ class ServeWorker(View):
 
     def reset_topics(self, name: str) -> None:
         with self._active_lock:
-            gone = self._active.pop(name, set())
-        self._status.put(written.active_topic_removals(name, gone))
+            topics = self._active.pop(name, set())
+        self._status_writer.put(records.active_topic_removals(name, topics))
 
     # In the supervisor's thread
 
     def tick(self, events: Callable[[str, str], None]) -> None:
-        """What was said since; states that changed are written, and files that nobody needs any more removed."""
+        """Reports events, writes changed states, and removes files that are not used any more."""
         with contextlib.suppress(Empty):
             while True:
-                events(*self._said.get_nowait())
+                events(*self._events.get_nowait())
         now = time.monotonic()
-        if now - self._looked < _LOOK:
+        if now - self._reported_at < _STATUS_INTERVAL_S:
             return
-        self._looked = now
-        self._tell_states()
-        self._tell_topics()
-        paths, wish = self._generation.paths, self._wish
-        if wish != self._swept and self._runtime.carried_out >= wish:
-            self._generations.sweep({*paths, *self._runtime.used_paths})
-            self._swept = wish
+        self._reported_at = now
+        self._report_states()
+        self._report_topics()
+        self._write_heartbeat_offsets()
+        paths, revision = self._file_set.paths, self._revision
+        if revision != self._cleaned_revision and self._runtime.applied_version >= revision:
+            self._files.remove_unused({*paths, *self._runtime.used_paths})
+            self._cleaned_revision = revision
 
     def close(self) -> None:
-        """What is not run any more is nobody's. What failed may have been taken over: there, that one's word counts."""
-        failed = {key for key, value in self._told.items() if b'"state":"FAILED"' in value}
-        failed |= {written.connector_key(name) for name in self.names() if written.task_key(name, 0) in failed}
-        unassigned = self._value(Standing("UNASSIGNED"))
-        self._status.put([(key, unassigned) for key in self._told if key not in failed])
-        self._status.close()
+        """Reports UNASSIGNED, except for what failed: another worker may have taken it over, and reports its state."""
+        failed = {key for key, status in self._reported.items() if status.state == "FAILED"}
+        failed |= {records.connector_key(name) for name in self.names() if records.task_key(name, 0) in failed}
+        unassigned = self._status_value(StatusRecord("UNASSIGNED"))
+        self._status_writer.put([(key, unassigned) for key in self._reported if key not in failed])
+        writers = self._status_writer, self._offset_writer
+        for writer in writers:
+            writer.request_close()
+        for writer in writers:
+            writer.close()
 
-    def _tell_states(self) -> None:
-        states: dict[bytes, bytes] = {}
+    def _report_states(self) -> None:
+        states: dict[bytes, StatusRecord] = {}
         for name in self.names():
-            found = self.standings(name)
-            states[written.connector_key(name)] = self._value(found.connector)
-            states |= {written.task_key(name, task): self._value(each) for task, each in enumerate(found.tasks)}
-        before = {**dict.fromkeys(self._store.activity.keys, b""), **self._told}
-        changed: list[Entry] = [(key, value) for key, value in states.items() if before.get(key) != value]
-        changed += [(key, None) for key in before if key not in states]
+            found = self.status_of(name)
+            states[records.connector_key(name)] = found.connector
+            states |= {records.task_key(name, task): each for task, each in enumerate(found.tasks)}
+        before = self._reported
+        changed: list[Entry] = [
+            (key, self._status_value(status)) for key, status in states.items() if before.get(key) != status
+        ]
+        changed += [(key, None) for key in {**dict.fromkeys(self._store.activity.keys), **before} if key not in states]
         self._store.activity.keys.clear()
-        self._told = states
-        self._status.put(changed)
+        self._reported = states
+        self._status_writer.put(changed)
 
-    def _value(self, found: Standing) -> bytes:
-        return written.standing_value(found, self._worker_id, _GENERATION, VERSION)
+    def _status_value(self, status: StatusRecord) -> bytes:
+        return records.status_value(status, self._worker_id, _GENERATION, VERSION)
 
-    def _tell_topics(self) -> None:
+    def _report_topics(self) -> None:
         now = int(time.time() * 1000)
         for name in self.names():
             with self._active_lock:
                 new = self.written_topics(name) - self._active.get(name, set())
                 if new:
                     self._active.setdefault(name, set()).update(new)
-            self._status.put([written.active_topic_entry(name, topic, 0, now) for topic in sorted(new)])
+            self._status_writer.put([records.active_topic_entry(name, topic, 0, now) for topic in sorted(new)])
 
-    # The inside
+    def _write_heartbeat_offsets(self) -> None:
+        """Like Connect, stores offset 0 for a heartbeat connector once it has sent its first heartbeat."""
+        with contextlib.suppress(Empty):  # also for one that was stopped and resumed between two ticks
+            while True:
+                self._beating.discard(self._altered.get_nowait())
+        roles = self._facts.flow_roles
+        beating = {name for name, its in roles.items() if its.role == "heartbeat" and self.written_topics(name)}
+        for name in sorted(beating - self._beating):
+            settings = roles[name].flow.connectors["heartbeat"].settings
+            partition = {
+                "sourceClusterAlias": settings.source_cluster_alias,
+                "targetClusterAlias": settings.target_cluster_alias,
+            }
+            self._offset_writer.put([(key_of(name, partition), value_of({"offset": 0}))])
+        self._beating = beating
+
+    # Internals
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One at a time; a cluster that does not answer is told as Connect tells of its own mishaps."""
+        """One request at a time; failures of a cluster become 500, as in Connect."""
         with self._lock:
             try:
                 yield
@@ -262,90 +309,93 @@ class ServeWorker(View):
             except (TwinlogError, OSError) as error:
                 raise ConnectError(500, str(error)) from error
 
-    def _checked(self, name: str, config: Mapping[str, str | None]) -> dict[str, str]:
-        texts = {key: text for key, text in {**config, "name": name}.items() if text is not None}
+    def _checked(self, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
+        texts = {**config, "name": name}
         self._check(name, texts)
         return texts
 
-    def _known(self, name: str, otherwise: str) -> None:
+    def _require(self, name: str, message: str) -> None:
         self._catch_up()
         if name not in self._store.connectors.configs:
-            raise ConnectError(404, otherwise.format(name))
+            raise ConnectError(404, message.format(name))
 
     def _catch_up(self) -> None:
-        """Another worker of the group may have written."""
+        """Applies what another worker of the group may have written."""
         if self._store.catch_up():
             self._apply()
 
-    def _put(self, name: str, texts: Mapping[str, str], state: TargetState | None, said: str) -> None:
-        entries = [] if state is None else [written.state_entry(name, state)]
-        entries.append(written.connector_entry(name, texts))
+    def _put(self, name: str, texts: Mapping[str, str | None], state: TargetState | None, event: str) -> None:
+        entries = [] if state is None else [records.state_entry(name, state)]
+        entries.append(records.connector_entry(name, texts))
         if state == STOPPED:
-            entries.append(written.no_tasks_entry(name))
+            entries.append(records.no_tasks_entry(name))
+        before = self._store.connectors.configs.get(name, {})
+        if warning := inline_secrets.warning(texts, before, self._store.config_topic):
+            _log.warning("connector %s: %s", name, warning)
         self._store.put(entries)
         self._apply()
-        self._say(name, said)
+        self._event(name, event)
 
-    def _set_state(self, name: str, state: TargetState, said: str) -> None:
+    def _set_state(self, name: str, state: TargetState, event: str) -> None:
         with self._writing():
-            self._known(name, "Unknown connector {}")
+            self._require(name, "Unknown connector {}")
             before = self._store.connectors.state(name)
             self._store.put(
-                [written.state_entry(name, state), *([written.no_tasks_entry(name)] if state == STOPPED else [])]
+                [records.state_entry(name, state), *([records.no_tasks_entry(name)] if state == STOPPED else [])]
             )
             self._apply()
             if before != state:
-                self._say(name, said)
+                self._event(name, event)
 
-    def _renew(self, name: str, subjects: set[str]) -> None:
+    def _restart(self, name: str, subjects: set[str]) -> None:
         counts = self._restarts.setdefault(name, {})
         for subject in subjects:
             counts[subject] = counts.get(subject, 0) + 1
         self._apply()
         if subjects:
-            self._say(name, "restarted")
+            self._event(name, "restarted")
 
     def _role(self, name: str) -> str:
-        place = self._sight.places.get(name)
-        return place.role if place is not None else "source"
+        its = self._facts.flow_roles.get(name)
+        return its.role if its is not None else "source"
 
-    def _say(self, name: str, text: str) -> None:
-        self._said.put(("", f"connector {name}: {text}"))
+    def _event(self, name: str, text: str) -> None:
+        self._events.put(("", f"connector {name}: {text}"))
 
     def _apply(self) -> None:
-        """What the config topic says now, put into effect."""
+        """Puts the current content of the config topic into effect."""
         known = self._store.connectors
-        generation = self._generations.make(known)
-        for name, reason in generation.failed.items():
-            if self._generation.failed.get(name) != reason:
-                self._say(name, f"cannot be run: {reason}")
-        places = generation.places
-        wanted = []
-        for flow in generation.flows:
+        file_set = self._files.make(known)
+        for name, reason in file_set.failed.items():
+            if self._file_set.failed.get(name) != reason:
+                self._event(name, f"cannot run: {reason}")
+        flow_roles = file_set.flow_roles
+        desired = []
+        for flow in file_set.flows:
             restarts: dict[str, int] = {}
-            for name, place in places.items():
-                if place.flow is flow:
+            for name, its in flow_roles.items():
+                if its.flow is flow:
                     restarts |= self._restarts.get(name, {})
             tasks = tasks_of(flow) if flow.source else 1
-            wanted.append(Wanted(flow, generation.paths, tasks, tuple(sorted(restarts.items()))))
-        self._generation = generation
-        self._sight = Sight(
+            desired.append(DesiredFlow(flow, file_set.paths, tasks, tuple(sorted(restarts.items()))))
+        self._file_set = file_set
+        self._facts = ConnectorFacts(
             {name: dict(config) for name, config in known.configs.items()},
             {name: known.state(name) for name in known.configs},
-            places,
-            generation.failed,
+            flow_roles,
+            file_set.failed,
         )
-        self._wish = self._runtime.want(wanted)
+        self._revision = self._runtime.set_desired(desired)
 
 
-def to_restart(role: str, found: Standings, *, include_tasks: bool, only_failed: bool) -> set[str]:
-    """Which parts are started anew. Of the source connector the records are its tasks; all else is itself."""
+def to_restart(role: str, found: ConnectorStatus, *, include_tasks: bool, only_failed: bool) -> set[str]:
+    """The components to restart. For a source connector, RECORDS are its tasks and TOPICS the connector itself."""
     itself = not only_failed or found.connector.state == "FAILED"
     its_tasks = include_tasks and (not only_failed or any(task.state == "FAILED" for task in found.tasks))
     if role != "source":
         return set(SUBJECTS[role]) if itself or its_tasks else set()
-    never_begun = itself and found.connector.state == "FAILED"
-    return ({TOPICS} if itself else set()) | ({RECORDS} if its_tasks or never_begun else set())
+    never_started = itself and found.connector.state == "FAILED"
+    return ({TOPICS} if itself else set()) | ({RECORDS} if its_tasks or never_started else set())
 
 
 def _initial(state: str | None) -> TargetState | None:

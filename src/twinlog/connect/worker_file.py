@@ -1,4 +1,4 @@
-"""A Connect worker's file: which cluster keeps its topics, what they are called, where its API is served."""
+"""Reads a Connect worker file: the cluster and names of its topics, and the address of its API."""
 
 import socket
 import ssl
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from twinlog.config import unknown
+from twinlog.config import unknown_keys
 from twinlog.config.checks import check_bootstrap, check_client, check_security
 from twinlog.config.clients import CONNECTION_KEYS
 from twinlog.config.flows import Client
@@ -16,19 +16,19 @@ from twinlog.config.layers import stripped
 from twinlog.config.problems import Problem, Problems
 from twinlog.config.properties import properties_text, read_properties
 from twinlog.config.providers import declared_providers
+from twinlog.config.setting import read
 from twinlog.config.settings import BYTE_ARRAY, WorkerSettings
-from twinlog.config.table import read
 from twinlog.config.values import FrozenMap, Value
 from twinlog.errors import ConfigError
 from twinlog.security import keystores
-from twinlog.security.tls import load_identity
+from twinlog.security.ssl_context import load_identity
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8083  # Connect's
-ALL: Final = "0.0.0.0"  # noqa: S104  # only where the operator's file says so
+ALL: Final = "0.0.0.0"  # noqa: S104  # only if the operator's file sets it
 
-# For a worker without a file: the names of Kafka's connect-distributed.properties, and as many replicas as the cluster
-# gives by itself.
+# For a worker without a file: the names in Kafka's connect-distributed.properties, and the brokers' default replication
+# factor.
 _DEFAULTS: Final = {
     "group.id": "connect-cluster",
     "offset.storage.topic": "connect-offsets",
@@ -45,7 +45,7 @@ _DEFAULTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the API is served; `advertised` is what others know the worker by."""
+    """The address of the API; `advertised`: the worker's address for others."""
 
     host: str
     port: int
@@ -59,7 +59,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFile:
-    content: bytes  # what Spark's processes read: as the operator wrote it
+    content: bytes  # as written by the operator; read by Spark's processes
     settings: WorkerSettings
     values: FrozenMap
     client: Client  # for the worker's own topics
@@ -67,20 +67,20 @@ class WorkerFile:
 
 
 def read_worker(path: Path | None, bootstrap: str | None = None) -> WorkerFile:
-    """Raises ConfigError with every mistake. `bootstrap` wins over what the file says."""
+    """Raises ConfigError with all errors. `bootstrap` overrides the file."""
     if path is None and not bootstrap:
-        raise ConfigError("name a Connect worker's file, or give --bootstrap-servers")
+        raise ConfigError("no cluster: name a Connect worker file, or set --bootstrap-servers")
     where = path.name if path else "--bootstrap-servers"
     content = _content(path)
-    if bootstrap:  # of two equal keys the last one counts
+    if bootstrap:  # of duplicate keys, the last one counts
         content = content.rstrip(b"\\") + b"\n" + properties_text({"bootstrap.servers": bootstrap}).encode("latin-1")
     problems = Problems()
     written = read_properties(content.decode("latin-1"), where, problems)
     if "clusters" in written:
-        problems.error(where, "a dedicated-mode file of MM2, not a Connect worker's: use twinlog run for it")
+        problems.error(where, "dedicated-mode MM2 file, not a Connect worker file; use twinlog run for it")
     problems.raise_if_any()
     if path:
-        unknown.check_worker(written, problems)
+        unknown_keys.check_worker(written, problems)
     values = declared_providers(written, problems).resolve_all(written, problems)
     settings = read(WorkerSettings, values, where, problems)
     check_bootstrap("worker", values.get("bootstrap.servers"), where, "bootstrap.servers", problems)
@@ -95,43 +95,46 @@ def read_worker(path: Path | None, bootstrap: str | None = None) -> WorkerFile:
 
 
 def listening(values: Mapping[str, Value], host: str | None, port: int | None) -> Listening:
-    """Only this machine is served, unless the command or the file names an address.
+    """On loopback, unless the command line or the file sets an address.
 
-    A file that says `listeners=http://:8083` means all addresses, as it does to Connect; `rest.port` names none.
+    As in Connect, `listeners=http://:8083` means all addresses; `rest.port` sets only the port.
     """
     named = [text.strip() for text in _text(values, "listeners").split(",") if text.strip()]
     first = urlsplit(named[0]) if named else None
     try:
         file_port = first.port if first else int(_text(values, "rest.port") or PORT)
     except ValueError:
-        raise ConfigError(f"listeners = {named[0] if named else _text(values, 'rest.port')!r}: no such port") from None
+        key, text = ("listeners", named[0]) if named else ("rest.port", _text(values, "rest.port"))
+        raise ConfigError(f"{key} = {text!r}: invalid port") from None
     if first and first.scheme.lower() not in {"http", "https"}:
         raise ConfigError(f"listeners = {named[0]!r}: expected http://host:port or https://host:port")
     file_host = (first.hostname or ALL) if first else _text(values, "rest.host.name")
     secure = bool(first and first.scheme.lower() == "https")
-    at = PORT if file_port is None else file_port
-    chosen = Listening(host or file_host or LOOPBACK, at if port is None else port, secure)
-    its_host, its_port = _text(values, "rest.advertised.host.name"), _text(values, "rest.advertised.port")
-    known_as = its_host or (socket.gethostname() if chosen.host in {ALL, "::"} else chosen.host)
-    return Listening(chosen.host, chosen.port, secure, f"{known_as}:{its_port or chosen.port}")
+    chosen_host = host or file_host or LOOPBACK
+    if port is None:
+        port = PORT if file_port is None else file_port
+    advertised_host = _text(values, "rest.advertised.host.name")
+    advertised_host = advertised_host or (socket.gethostname() if chosen_host in {ALL, "::"} else chosen_host)
+    advertised_port = _text(values, "rest.advertised.port") or port
+    return Listening(chosen_host, port, secure, f"{advertised_host}:{advertised_port}")
 
 
 def tls_of(values: Mapping[str, Value]) -> ssl.SSLContext:
-    """By the worker's `ssl.*`, or those under `listeners.https.` where there are any."""
+    """From `listeners.https.ssl.*` if there are any, otherwise from the worker's `ssl.*`."""
     own = stripped(values, "listeners.https.")
     chosen = own if any(key.startswith("ssl.") for key in own) else dict(values)
     client = Client("admin", FrozenMap({key: value for key, value in chosen.items() if key in CONNECTION_KEYS}))
     files = keystores.read_files(client)
     identities = keystores.identities(client, files)
     if not identities:
-        raise ConfigError("listeners has https://, and no key: set listeners.https.ssl.keystore.location")
+        raise ConfigError("listeners: https:// without a private key; set listeners.https.ssl.keystore.location")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     for identity in identities:
         load_identity(context, identity, client)
-    asked = _text(chosen, "ssl.client.auth").lower() or "none"
-    if asked in {"required", "requested"}:
-        context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
+    client_auth = _text(chosen, "ssl.client.auth").lower() or "none"
+    if client_auth in {"required", "requested"}:
+        context.verify_mode = ssl.CERT_REQUIRED if client_auth == "required" else ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=b"".join(keystores.trusted(client, files) or ()))
     return context
 

@@ -1,1 +1,1 @@
-"""The only room that talks to a broker."""
+"""Kafka's protocol: the only package that talks to brokers."""

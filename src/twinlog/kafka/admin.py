@@ -1,7 +1,7 @@
-"""What an administrator asks of a cluster: configs, ACLs, rights, and what groups.py knows. One thread per object."""
+"""Admin requests: configs, ACLs, permissions, and consumer groups (groups.py). Belongs to one thread."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from kafka.protocol.admin import (
     CreateAclsRequest,
@@ -15,23 +15,21 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import RefusedError
-from twinlog.kafka import codes
-from twinlog.kafka.answers import first
-from twinlog.kafka.client import NO_ID, creatable
-from twinlog.kafka.groups import GroupListing, Groups
-from twinlog.topology.acls import AclBinding
-from twinlog.topology.configs import ConfigChange, ConfigEntry
+from twinlog.kafka import error_codes
+from twinlog.kafka.client import NO_ID
+from twinlog.kafka.client_requests import creatable
+from twinlog.kafka.groups import GroupListing, Groups, chunks
+from twinlog.kafka.resources import AclBinding, ConfigChange, ConfigEntry
+from twinlog.kafka.response_decoder import first
 
 __all__ = ["AclBinding", "Admin", "ConfigChange", "ConfigEntry", "GroupListing"]
 
-T = TypeVar("T")
-
-_TOPIC: Final = 2  # as a resource, of configs and of ACLs
+_TOPIC: Final = 2  # the resource type of configs and of ACLs
 _SET: Final = 0
 _DELETE: Final = 1
 _ANY: Final = 1
-_TELLS_OF_THE_ABSENT: Final = 5  # later versions of DescribeGroups say only that there is no such group
-# More topics in one request make an answer that is a burden to read at once: each has some 35 settings.
+_DESCRIBES_MISSING_GROUPS: Final = 5  # later versions of DescribeGroups only return GROUP_ID_NOT_FOUND for them
+# Topics in one request: each has some 35 settings, and larger responses block for too long.
 _BATCH: Final = 250
 
 _RESOURCES: Final = {
@@ -54,10 +52,10 @@ class Admin(Groups):
         found: dict[str, dict[str, ConfigEntry]] = {}
         failed: dict[str, int] = {}
         kind = DescribeConfigsRequest.DescribeConfigsResource
-        for some in _parts(names):
+        for some in chunks(names, _BATCH):
             wanted = [kind(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in some]
             request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
-            for topic in self._client.ask(request).results:
+            for topic in self._client.send(request).results:
                 if topic.error_code:
                     failed[topic.resource_name] = topic.error_code
                 else:
@@ -72,10 +70,10 @@ class Admin(Groups):
     def alter_topic_configs(
         self, changes: Mapping[str, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[str, RefusedError]:
-        """What was refused, by topic: all changes of one, or none, are made."""
+        """The rejected topics; the changes of a topic are applied all or none."""
         refused: dict[str, RefusedError] = {}
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
-        for some in _parts(name for name, wanted in changes.items() if wanted):
+        for some in chunks((name for name, wanted in changes.items() if wanted), _BATCH):
             topics = [
                 kind(
                     resource_type=_TOPIC,
@@ -92,37 +90,37 @@ class Admin(Groups):
                 for name in some
             ]
             request = IncrementalAlterConfigsRequest(resources=topics, validate_only=validate_only)
-            for topic in self._client.ask(request).responses:
+            for topic in self._client.send(request).responses:
                 if topic.error_code:
                     name = topic.resource_name
-                    refused[name] = self._refusal(f"configs of topic {name}", topic.error_code, topic.error_message)
+                    refused[name] = self._refused(f"configs of topic {name}", topic.error_code, topic.error_message)
         return refused
 
     def refuses_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> RefusedError | None:
-        """Why it would not be created so; None: it would."""
+        """The reason why the topic could not be created; None if it could. Validates only."""
         topic = creatable(name, partitions, replication_factor, configs)
         timeout_ms = int(self._client.timeout * 1000)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=True)
-        result = first(self._client.ask(request, self._client.controller()).topics)
+        result = first(self._client.send(request, self._client.controller()).topics)
         if not result.error_code:
             return None
-        return self._refusal(f"topic {name}", result.error_code, getattr(result, "error_message", None))
+        return self._refused(f"topic {name}", result.error_code, getattr(result, "error_message", None))
 
     # ACLs
 
     def acls(self) -> list[AclBinding] | None:
-        """Those on topics, whatever their names and patterns; None: the cluster has no authorizer."""
+        """All ACLs on topics; None: the cluster has no authorizer."""
         request = DescribeAclsRequest(
             resource_type_filter=_TOPIC, resource_name_filter=None, pattern_type_filter=_ANY,
             principal_filter=None, host_filter=None, operation=_ANY, permission_type=_ANY,
         )  # fmt: skip
-        answer = self._client.ask(request)
-        if answer.error_code == codes.SECURITY_DISABLED:
+        response = self._client.send(request)
+        if response.error_code == error_codes.SECURITY_DISABLED:
             return None
-        if answer.error_code:
-            raise self._refusal("ACLs", answer.error_code, answer.error_message)
+        if response.error_code:
+            raise self._refused("ACLs", response.error_code, response.error_message)
         return [
             AclBinding(
                 _RESOURCES[resource.resource_type],
@@ -133,30 +131,30 @@ class Admin(Groups):
                 _OPERATIONS[acl.operation],
                 _PERMISSIONS[acl.permission_type],
             )
-            for resource in answer.resources
+            for resource in response.resources
             for acl in resource.acls
-            # What a newer Kafka may bring is nothing that we could write.
+            # Types of a newer Kafka are skipped: they could not be written.
             if resource.pattern_type in _PATTERNS
             and acl.operation in _OPERATIONS
             and acl.permission_type in _PERMISSIONS
         ]
 
     def create_acls(self, bindings: Sequence[AclBinding]) -> list[tuple[AclBinding, str]]:
-        """Those that were refused, with the reason. One that exists already is none of them."""
+        """The rejected ACLs, each with the reason. An ACL that exists already is not rejected."""
         refused: list[tuple[AclBinding, str]] = []
-        for some in _parts(bindings):
-            answer = self._client.ask(CreateAclsRequest(creations=[_creation(binding) for binding in some]))
-            for binding, result in zip(some, answer.results, strict=True):
+        for some in chunks(bindings, _BATCH):
+            response = self._client.send(CreateAclsRequest(creations=[_creation(binding) for binding in some]))
+            for binding, result in zip(some, response.results, strict=True):
                 if result.error_code:
-                    refused.append((binding, result.error_message or codes.name(result.error_code)))
+                    refused.append((binding, result.error_message or error_codes.name(result.error_code)))
         return refused
 
-    # Rights of our own
+    # Our own permissions
 
     def topic_rights(self, names: Iterable[str]) -> dict[str, frozenset[str] | None]:
-        """What we may do with each topic (READ, DESCRIBE ...). None: the broker does not say, or has no such topic."""
+        """The operations permitted on each topic (READ, DESCRIBE ...). None: unknown, or the topic does not exist."""
         found: dict[str, frozenset[str] | None] = {}
-        for some in _parts(names):
+        for some in chunks(names, _BATCH):
             topics = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in some]
             request = MetadataRequest(
                 topics=topics,
@@ -164,50 +162,45 @@ class Admin(Groups):
                 include_cluster_authorized_operations=False,
                 include_topic_authorized_operations=True,
             )
-            for topic in self._client.ask(request).topics:
+            for topic in self._client.send(request).topics:
                 if topic.error_code:
-                    denied = topic.error_code == codes.TOPIC_AUTHORIZATION_FAILED
+                    denied = topic.error_code == error_codes.TOPIC_AUTHORIZATION_FAILED
                     found[topic.name] = frozenset() if denied else None
                 else:
                     found[topic.name] = _operations(topic.authorized_operations)
         return found
 
     def cluster_rights(self) -> frozenset[str] | None:
-        """What we may do with the cluster itself (CREATE, ALTER ...). None: the broker does not say."""
+        """The operations permitted on the cluster (CREATE, ALTER ...). None: unknown."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=True, endpoint_type=1, include_fenced_brokers=False
         )
         try:
-            answer = self._client.ask(request)
+            response = self._client.send(request)
         except RefusedError as error:
-            if error.code == codes.UNSUPPORTED_VERSION:  # before Kafka 2.8
+            if error.code == error_codes.UNSUPPORTED_VERSION:  # before Kafka 2.8
                 return None
             raise
-        return None if answer.error_code else _operations(answer.authorized_operations)
+        return None if response.error_code else _operations(response.authorized_operations)
 
     def group_rights(self, names: Iterable[str]) -> dict[str, frozenset[str] | None]:
-        """What we may do with each group, whether it is there or not. None: the broker does not say.
+        """The operations permitted on each group, existing or not. None: unknown.
 
-        Every broker is asked: to ask for a coordinator would make a young cluster create __consumer_offsets.
+        Asks every broker: finding a coordinator would make a new cluster create __consumer_offsets.
         """
         found: dict[str, frozenset[str] | None] = dict.fromkeys(names)
         for node in self._client.metadata([]).brokers if found else ():
-            for some in _parts(found):
+            for some in chunks(found, _BATCH):
                 request = DescribeGroupsRequest(groups=some, include_authorized_operations=True)
-                for group in self._ask(request, node, _TELLS_OF_THE_ABSENT).groups:
-                    if group.error_code in codes.DENIED:
+                for group in self._query(request, node, _DESCRIBES_MISSING_GROUPS).groups:
+                    if group.error_code in error_codes.UNAUTHORIZED:
                         found[group.group_id] = frozenset()
                     elif not group.error_code:
                         found[group.group_id] = _operations(group.authorized_operations)
         return found
 
-    def _refusal(self, what: str, code: int, message: str | None) -> RefusedError:
-        return RefusedError(f"cluster {self._client.alias}: {what}: {message or codes.name(code)}", code)
-
-
-def _parts(items: Iterable[T]) -> list[list[T]]:
-    every = list(items)
-    return [every[at : at + _BATCH] for at in range(0, len(every), _BATCH)]
+    def _refused(self, what: str, code: int, message: str | None) -> RefusedError:
+        return RefusedError(f"cluster {self._client.alias}: {what}: {message or error_codes.name(code)}", code)
 
 
 def _creation(binding: AclBinding) -> Any:

@@ -1,7 +1,7 @@
-"""One socket to one broker: whole frames out, whole frames in, no byte copied that need not be.
+"""A non-blocking connection to a broker that sends and receives frames with as few copies as possible.
 
-A frame that fits into the scratch buffer costs one system call. A larger one is received straight into a buffer of the
-pool, in which its record batches stay until the target has them.
+A frame that fits into the scratch buffer costs one system call. A larger one is received into a buffer of the pool, in
+which its record batches remain until the target has acknowledged them.
 """
 
 import contextlib
@@ -19,24 +19,24 @@ _SIZE: Final = struct.Struct(">i")
 _SCRATCH: Final = 64 * 1024
 _LARGE: Final = 8 << 20
 _IOV_MAX: Final = 512  # buffers per system call; Linux allows 1,024
-LARGEST_FRAME: Final = 256 * 1024 * 1024  # a broker that announces more is broken, or not a broker
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024  # a larger size is an error, or not from a broker
 _LONGEST_THROTTLE: Final = 300_000  # milliseconds
 
 
-def throttle_time(told: int) -> int:
-    """For how many milliseconds a broker's wish for silence is obeyed: it may be broken, and ask for weeks."""
-    return min(max(told, 0), _LONGEST_THROTTLE)
+def throttle_time(throttle_ms: int) -> int:
+    """The milliseconds for which a broker's throttle time is respected: a faulty broker may demand weeks."""
+    return min(max(throttle_ms, 0), _LONGEST_THROTTLE)
 
 
 class Buffer:
-    """Memory that is lent out: `hold` for each batch in it that is on its way, `release` when it has arrived."""
+    """Reference-counted memory: `hold` for each batch in it that is being sent, `release` when it is acknowledged."""
 
     __slots__ = ("_pool", "_uses", "memory", "view")
 
     def __init__(self, memory: bytearray, size: int, pool: "Pool | None") -> None:
         self.memory = memory
         self.view = memoryview(memory)[:size]
-        self._pool = pool
+        self._pool = pool  # that it is returned to, if any
         self._uses = 1
 
     def hold(self) -> None:
@@ -45,17 +45,18 @@ class Buffer:
     def release(self) -> None:
         self._uses -= 1
         if not self._uses and self._pool is not None:
-            self._pool.give_back(self.memory)
+            self._pool.recycle(self.memory)
             self._pool = None
 
 
 class Pool:
-    """Buffers that are used again: fresh memory costs a page fault for each 4 KiB that is written."""
+    """Reuses buffers: new memory costs a page fault for each 4 KiB that is written."""
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep  # bytes that may lie idle
+    def __init__(self, max_idle: int) -> None:
+        self._max_idle = max_idle  # bytes
         self._idle: list[bytearray] = []
         self._idle_bytes = 0
+        self.in_use = 0  # bytes
 
     def take(self, size: int) -> Buffer:
         fits = [at for at, memory in enumerate(self._idle) if len(memory) >= size]
@@ -63,25 +64,34 @@ class Pool:
             memory = self._idle.pop(min(fits, key=lambda at: len(self._idle[at])))
             self._idle_bytes -= len(memory)
         else:
-            # Answers differ by a little, so their room is rounded up by much: else hardly one would fit again.
+            # Rounded up: responses differ a little in size, and exact buffers could hardly be reused.
             memory = bytearray(1 << (size - 1).bit_length() if size < _LARGE else -(-size // _LARGE) * _LARGE)
+        self.in_use += len(memory)
         return Buffer(memory, size, self)
 
-    def give_back(self, memory: bytearray) -> None:
+    def copy(self, data: memoryview) -> Buffer:
+        """A new buffer with a copy of `data`."""
+        self.in_use += len(data)
+        return Buffer(bytearray(data), len(data), self)
+
+    def recycle(self, memory: bytearray) -> None:
+        self.in_use -= len(memory)
+        if len(memory) < _SCRATCH:  # cheaper to allocate than to search for
+            return
         self._idle.append(memory)
         self._idle_bytes += len(memory)
-        while self._idle_bytes > self._keep:
+        while self._idle_bytes > self._max_idle:
             self._idle_bytes -= len(self._idle.pop(0))
 
 
 class Connection:
-    """Answers come in the order of the requests, so each request's token waits in a queue for its answer."""
+    """Responses arrive in the order of the requests, so the tokens of pending requests are kept in a queue."""
 
-    def __init__(self, sock: socket.socket, pool: Pool, largest: int = LARGEST_FRAME) -> None:
-        """`largest`: bytes of an answer."""
+    def __init__(self, sock: socket.socket, pool: Pool, largest: int = MAX_FRAME_BYTES) -> None:
+        """`largest`: bytes of a response."""
         self.sock = sock
         self.correlation = 0
-        self.waiting: deque[Any] = deque()  # tokens of requests that are not answered yet
+        self.waiting: deque[Any] = deque()  # tokens of pending requests
         self._ids: deque[bytes] = deque()  # their correlation ids
         self._largest = largest
         self._pool = pool
@@ -100,7 +110,7 @@ class Connection:
         return self.correlation
 
     def send(self, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> None:
-        """`parts` together are one frame without its size. Sends what the socket takes now, keeps the rest."""
+        """`parts` are one frame without its size. Sends what the socket accepts now, and queues the rest."""
         self.waiting.append(token)
         self._ids.append(bytes(parts[0][4:8]))
         size = sum(map(len, parts))
@@ -109,11 +119,11 @@ class Connection:
         if self._plain and not self._out and len(frame) <= _IOV_MAX:
             with contextlib.suppress(BlockingIOError):
                 sent = self.sock.sendmsg(frame)
-            if sent == size + 4:  # nearly always: then nothing is left to keep
+            if sent == size + 4:  # nearly always: nothing is left to queue
                 return
-        if not self._plain and size < _SCRATCH:  # each part would be a TLS record of its own
+        if not self._plain and size < _SCRATCH:  # else each part would be a separate TLS record
             frame = [b"".join(frame)]
-        self._out.extend(memoryview(part) for part in frame if part)  # an empty one would never be sent
+        self._out.extend(memoryview(part) for part in frame if part)  # an empty part would never count as sent
         self._sent(sent)
         self.flush()
 
@@ -122,7 +132,7 @@ class Connection:
         return bool(self._out)
 
     def flush(self) -> None:
-        """Raises OSError when the connection is gone."""
+        """Raises OSError if the connection is lost."""
         out = self._out
         while out:
             try:
@@ -143,8 +153,8 @@ class Connection:
                 count = 0
 
     def receive(self) -> list[tuple[Any, Buffer]]:
-        """The answers that are complete by now, each with its request's token. OSError when the other side is gone."""
-        answers: list[tuple[Any, Buffer]] = []
+        """The complete responses, each with its request's token. Raises OSError if the connection is lost."""
+        responses: list[tuple[Any, Buffer]] = []
         while True:
             try:
                 if self._large is not None:
@@ -152,32 +162,38 @@ class Connection:
                 else:
                     got = self.sock.recv_into(self._scratch[self._have :])
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return answers
+                return responses
+            except OSError:
+                if responses:  # these are complete: the next call raises
+                    return responses
+                raise
+            if not got and responses:
+                return responses
             if not got:
-                raise ConnectionResetError("the broker closed the connection")
+                raise ConnectionResetError("connection closed by the broker")
             if self._large is not None:
                 self._filled += got
                 if self._filled == len(self._large.view):
-                    answers.append((self._token(self._large.view), self._large))
+                    responses.append((self._take_token(self._large.view), self._large))
                     self._large = None
                     if self._plain:
-                        return answers
+                        return responses
                 continue
             self._have += got
             full = self._have == _SCRATCH
-            self._frames(answers)
+            self._frames(responses)
             if not full and self._plain and self._large is None:
-                return answers  # the socket is empty: the next call would only say so
+                return responses  # the socket is empty: save a system call
 
-    def _frames(self, answers: list[tuple[Any, Buffer]]) -> None:
+    def _frames(self, responses: list[tuple[Any, Buffer]]) -> None:
         at, have, scratch = 0, self._have, self._scratch
         while have - at >= 4:
             (size,) = _SIZE.unpack_from(scratch, at)
             if not 4 <= size <= self._largest:
-                raise ProtocolError(f"the broker announces an answer of {size} bytes: is this port a Kafka listener?")
+                raise ProtocolError(f"response of {size} bytes", "check that the port is a Kafka listener")
             if have - at - 4 >= size:
-                buffer = Buffer(bytearray(scratch[at + 4 : at + 4 + size]), size, None)
-                answers.append((self._token(buffer.view), buffer))
+                buffer = self._pool.copy(scratch[at + 4 : at + 4 + size])
+                responses.append((self._take_token(buffer.view), buffer))
                 at += 4 + size
             elif size > _SCRATCH - 4:
                 self._large = self._pool.take(size)
@@ -190,12 +206,16 @@ class Connection:
             scratch[: have - at] = bytes(scratch[at:have])
         self._have = have - at
 
-    def _token(self, answer: memoryview) -> Any:
+    def _take_token(self, response: memoryview) -> Any:
         if not self.waiting:
-            raise ProtocolError("the broker sent an answer that nobody asked for")
-        if answer[:4] != self._ids.popleft():
-            raise ProtocolError("the broker sent an answer to another question")
+            raise ProtocolError("unexpected response: no request is pending")
+        if response[:4] != self._ids.popleft():
+            raise ProtocolError("correlation id mismatch")
         return self.waiting.popleft()
+
+    def detach(self) -> None:
+        """Copies the unsent data, so that its buffers can be released."""
+        self._out = deque([memoryview(b"".join(self._out))])
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

@@ -1,8 +1,7 @@
-"""Fetch in a session (KIP-227): after the first request only what changed is said, by either side.
+"""Fetch sessions (KIP-227): after the first request, both sides send only what changed.
 
-Version 13 names topics by id, so a topic that was deleted and made again is never mistaken for the old one; 12, for
-brokers before 3.1, by name. Both carry the epoch of the last batch fetched, so that the leader can say that it no
-longer has what we copied.
+Version 13 identifies topics by id, so a re-created topic is never mistaken for the old one; version 12, for brokers
+before 3.1, by name. Both contain the epoch of the last fetched batch, so that the leader can detect diverging logs.
 """
 
 import struct
@@ -21,53 +20,53 @@ BY_ID: Final = 13
 _HEAD: Final = struct.Struct(">hhih")
 _REQUEST: Final = struct.Struct(">iiiibii")  # replica, wait, min bytes, max bytes, isolation, session, its epoch
 _PARTITION: Final = struct.Struct(">iiqiqib")  # ..., no tagged fields
-_ANSWER: Final = struct.Struct(">ihi")  # throttle, error, session
+_RESPONSE: Final = struct.Struct(">ihi")  # throttle, error, session
 _PART: Final = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
 _ABORTED: Final = struct.Struct(">qq")
-_MOST_TAGS: Final = 16  # fields that a newer broker may add in one place
-_MOST_ABORTED: Final = 1 << 20  # transactions in one answer
+_MOST_TAGS: Final = 16  # tagged fields in one place, which newer brokers may add
+_MOST_ABORTED: Final = 1 << 20  # transactions in one response
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 
 
-class Want(NamedTuple):
+class WantedPartition(NamedTuple):
     """A partition in a session."""
 
-    place: TopicPartition
+    tp: TopicPartition
     topic_id: uuid.UUID
     offset: int
-    leader_epoch: int  # that we believe in
-    last_epoch: int  # of the last batch that we fetched
+    leader_epoch: int  # by our metadata
+    last_epoch: int  # of the last fetched batch
     max_bytes: int
 
 
-class Part(NamedTuple):
-    place: TopicPartition
+class FetchedPartition(NamedTuple):
+    tp: TopicPartition
     error: int
     high_watermark: int
     last_stable: int
     log_start: int
     aborted: list[tuple[int, int]]  # producer id, first offset
-    replica: int  # where the broker would rather have us read; -1: here
+    replica: int  # the preferred read replica; -1: this broker
     records: memoryview
-    diverging: tuple[int, int] | None  # the leader's log parts from ours: epoch, end offset
+    diverging: tuple[int, int] | None  # where the leader's log diverges from ours: epoch, end offset
 
 
-class Answer(NamedTuple):
+class FetchResponse(NamedTuple):
     throttle_ms: int
     error: int
     session: int
-    parts: list[Part]
+    parts: list[FetchedPartition]
 
 
 @dataclass(slots=True)
 class Session:
-    """What the broker remembers of our wishes. While `fresh`, it must be told all of them."""
+    """The broker's view of our session. While `fresh`, a request must contain all partitions."""
 
     version: int
     id: int = 0
     epoch: int = 0
-    told: dict[TopicPartition, uuid.UUID] = field(default_factory=dict)
+    partitions: dict[TopicPartition, uuid.UUID] = field(default_factory=dict)
     names: dict[uuid.UUID, str] = field(default_factory=dict)
 
     @property
@@ -76,13 +75,13 @@ class Session:
 
     def reset(self) -> None:
         self.id, self.epoch = 0, 0
-        self.told.clear()
+        self.partitions.clear()
 
     def request(
         self,
         correlation: int,
         client_id: str,
-        changed: Iterable[Want],
+        changed: Iterable[WantedPartition],
         forgotten: Iterable[TopicPartition],
         *,
         wait_ms: int,
@@ -91,24 +90,26 @@ class Session:
         isolation: int,
         rack: str,
     ) -> bytes:
-        """`changed`: partitions that are new or whose offset moved; all that are wanted, while the session is fresh."""
+        """`changed`: partitions that are new or whose offset changed; all of them while the session is fresh."""
         changed = list(changed)
-        told = self.told
-        gone: dict[tuple[str, uuid.UUID], list[int]] = {}
-        for place in forgotten:
-            if (topic_id := told.pop(place, None)) is not None:
-                gone.setdefault((place.topic, topic_id), []).append(place.partition)
+        sent = self.partitions
+        removed: dict[tuple[str, uuid.UUID], list[int]] = {}
+        wanted = {want.tp for want in changed}  # brokers add before they remove: both would remove it
+        for tp in forgotten:
+            if tp not in wanted and (topic_id := sent.pop(tp, None)) is not None:
+                removed.setdefault((tp.topic, topic_id), []).append(tp.partition)
         for want in changed:
-            # A topic that was made again has another id: the broker must forget it by the old one.
-            if (topic_id := told.get(want.place)) is not None and topic_id != want.topic_id:
-                gone.setdefault((want.place.topic, topic_id), []).append(want.place.partition)
-            told[want.place] = want.topic_id
+            # A re-created topic has a new id, so the old id must be removed. By name it is the same for the broker.
+            topic_id = sent.get(want.tp)
+            if self.version >= BY_ID and topic_id is not None and topic_id != want.topic_id:
+                removed.setdefault((want.tp.topic, topic_id), []).append(want.tp.partition)
+            sent[want.tp] = want.topic_id
         name = client_id.encode()
         out = bytearray(_HEAD.pack(API_KEY, self.version, correlation, len(name)) + name + b"\0")
         out += _REQUEST.pack(-1, wait_ms, min_bytes, max_bytes, isolation, self.id, self.epoch)
         self._topics(out, changed)
-        out += _uvarint(len(gone) + 1)
-        for (topic, topic_id), partitions in gone.items():
+        out += _uvarint(len(removed) + 1)
+        for (topic, topic_id), partitions in removed.items():
             out += self._topic(topic, topic_id) + _uvarint(len(partitions) + 1)
             for partition in partitions:
                 out += _INT.pack(partition)
@@ -117,17 +118,17 @@ class Session:
         out += _uvarint(len(text) + 1) + text + b"\0"
         return bytes(out)
 
-    def _topics(self, out: bytearray, wants: list[Want]) -> None:
-        by_topic: dict[tuple[str, uuid.UUID], list[Want]] = {}
+    def _topics(self, out: bytearray, wants: list[WantedPartition]) -> None:
+        by_topic: dict[tuple[str, uuid.UUID], list[WantedPartition]] = {}
         for want in wants:
-            by_topic.setdefault((want.place.topic, want.topic_id), []).append(want)
+            by_topic.setdefault((want.tp.topic, want.topic_id), []).append(want)
         out += _uvarint(len(by_topic) + 1)
         for (topic, topic_id), listed in by_topic.items():
             self.names[topic_id] = topic
             out += self._topic(topic, topic_id) + _uvarint(len(listed) + 1)
             for want in listed:
                 out += _PARTITION.pack(
-                    want.place.partition, want.leader_epoch, want.offset, want.last_epoch, -1, want.max_bytes, 0
+                    want.tp.partition, want.leader_epoch, want.offset, want.last_epoch, -1, want.max_bytes, 0
                 )
             out += b"\0"
 
@@ -137,27 +138,27 @@ class Session:
         text = topic.encode()
         return _uvarint(len(text) + 1) + text
 
-    def answered(self, answer: Answer) -> None:
-        """After an answer without error: the broker keeps (id, epoch), and so do we."""
+    def answered(self, response: FetchResponse) -> None:
+        """To be called for each response without an error."""
         if self.epoch == 0:
-            self.id = answer.session
-        # A broker without room for sessions answers 0: then every request is a full one.
+            self.id = response.session
+        # A broker whose session cache is full returns 0: then every request must be a full one.
         self.epoch = (self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1) if self.id else 0
 
-    def decode(self, frame: memoryview) -> Answer:
+    def decode(self, frame: memoryview) -> FetchResponse:
         try:
             return self._decode(frame)
         except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise ProtocolError(f"an answer to Fetch that makes no sense: {error!r}") from error
+            raise ProtocolError(f"malformed FetchResponse: {error!r}") from error
 
-    def _decode(self, frame: memoryview) -> Answer:
+    def _decode(self, frame: memoryview) -> FetchResponse:
         at = _skip_tags(frame, 4)
-        throttle, error, session = _ANSWER.unpack_from(frame, at)
+        throttle, error, session = _RESPONSE.unpack_from(frame, at)
         topics, at = _read_uvarint(frame, at + 10)
-        parts: list[Part] = []
-        left = len(self.told)
+        parts: list[FetchedPartition] = []
+        left = len(self.partitions)
         if topics - 1 > left:
-            raise ValueError(f"{topics - 1} topics, asked were {left} partitions")
+            raise ValueError(f"{topics - 1} topics for {left} requested partitions")
         for _ in range(topics - 1):
             if self.version >= BY_ID:
                 name = self.names[uuid.UUID(bytes=bytes(frame[at : at + 16]))]
@@ -165,21 +166,21 @@ class Session:
             else:
                 length, at = _read_uvarint(frame, at)
                 if not length:
-                    raise ValueError("a topic without a name")
+                    raise ValueError("topic without a name")
                 name = str(frame[at : at + length - 1], "utf-8")
                 at += length - 1
             count, at = _read_uvarint(frame, at)
             left -= max(count - 1, 0)
             if left < 0:
-                raise ValueError("more partitions than were asked for")
+                raise ValueError("more partitions than requested")
             for _ in range(count - 1):
                 part, at = _part(frame, at, name)
                 parts.append(part)
             at = _skip_tags(frame, at)
-        return Answer(throttle_time(throttle), error, session, parts)
+        return FetchResponse(throttle_time(throttle), error, session, parts)
 
 
-def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
+def _part(frame: memoryview, at: int, name: str) -> tuple[FetchedPartition, int]:
     partition, error, high, stable, start = _PART.unpack_from(frame, at)
     count, at = _read_uvarint(frame, at + 30)
     if count > _MOST_ABORTED:
@@ -193,7 +194,7 @@ def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
     size = max(size - 1, 0)
     records = frame[at : at + size]
     if len(records) != size:
-        raise IndexError("records end before their announced size")
+        raise IndexError("truncated records")
     at += size
     diverging = None
     tags, at = _tags(frame, at)
@@ -203,10 +204,12 @@ def _part(frame: memoryview, at: int, name: str) -> tuple[Part, int]:
         if tag == 0:
             (epoch,) = _INT.unpack_from(frame, at)
             (end,) = _LONG.unpack_from(frame, at + 4)
-            # The broker writes the field with -1, -1 where nothing diverges.
+            # Brokers send -1, -1 if nothing diverges.
             diverging = (epoch, end) if end >= 0 else None
         at += length
-    return Part(TopicPartition(name, partition), error, high, stable, start, aborted, replica, records, diverging), at
+    return FetchedPartition(
+        TopicPartition(name, partition), error, high, stable, start, aborted, replica, records, diverging
+    ), at
 
 
 def _uvarint(value: int) -> bytes:
@@ -228,7 +231,7 @@ def _read_uvarint(frame: memoryview, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 35:
-            raise IndexError("a length that does not end")
+            raise IndexError("malformed varint")
 
 
 def _tags(frame: memoryview, at: int) -> tuple[int, int]:

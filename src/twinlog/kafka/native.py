@@ -1,37 +1,37 @@
-"""The few loops over batches and records that Python is too slow for, compiled by Numba.
+"""The loops over batches and records that are too slow in Python, compiled by Numba.
 
-Many batches that wait in line become one, because a broker's work is mostly per batch. A record is `length varint |
-attributes i8 | timestampDelta varlong | offsetDelta varint | rest`: only what stands before the rest is written anew.
+Small batches are coalesced into one, as a broker's work is mostly per batch. A record is `length varint |
+attributes i8 | timestampDelta varlong | offsetDelta varint | rest`: only the fields before the rest are rewritten.
 
-Places in memory are unsigned: Numba would else look at every step whether an index is negative. Nothing here raises,
-and nothing reads or writes outside the arrays: what cannot be understood is left to others. Importing this module loads
-the compiled code, or compiles it, once per machine (a few seconds).
+Indexes are unsigned: else Numba would check at every access whether an index is negative. Nothing here raises, and
+nothing reads or writes outside the arrays: malformed batches are left to rebuild.py. Importing this module loads the
+compiled code, or compiles it, once per machine (a few seconds).
 """
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from twinlog.cache import cache_folder
+from twinlog import cache
 
 
 def _folder() -> str:
-    folder = cache_folder() / "native"
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return str(folder)
-    return tempfile.gettempdir()  # Numba insists on a place that it can write to
+    """Numba needs a writable folder and runs the code in it, so no other user may have write access.
+
+    Child processes inherit the setting, also of a private folder.
+    """
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    folder = Path(named) if named else cache.cache_folder() / "native"
+    return str(folder if cache.usable(folder) else cache.private_copy(folder))
 
 
-os.environ.setdefault("NUMBA_CACHE_DIR", _folder())
+os.environ["NUMBA_CACHE_DIR"] = _folder()
 
-import numpy as np  # noqa: E402  # after the folder is named
+import numpy as np  # noqa: E402  # after NUMBA_CACHE_DIR is set
 from numba import njit, u8  # noqa: E402
 
-# The columns of a table of batches: where each lies, and what its header says.
+# The columns of a table of batches: start and end, and fields of the header.
 AT, END, CRC, BASE, LAST, COUNT, ATTRIBUTES, EPOCH = range(8)
 COLUMNS: Final = 8
 
@@ -39,8 +39,8 @@ _HEADER: Final = 61
 _CODEC_OR_HORIZON: Final = 0x47
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL, _KNOWN = 0x08, 0x10, 0x20, 0x7F
 _SMALLEST_REST: Final = 3  # the lengths of key and value, the number of headers
-_FARTHEST: Final = (1 << 63) - (1 << 32)  # batch.FARTHEST: no offset is larger, and sums do not overflow
-GROWTH: Final = 16  # bytes that a record may take more than before: each of its numbers may become longer
+_MAX_OFFSET: Final = (1 << 63) - (1 << 32)  # as in batch.py
+GROWTH: Final = 16  # bytes by which a record may grow: its varints may become longer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -66,7 +66,7 @@ def _int32(memory: Any, at: Any) -> Any:
 
 @_compiled()
 def _varint(memory: Any, at: Any, end: Any) -> Any:
-    """The number, and where it ends: 0 where it does not end before `end`, or has more than 64 bits."""
+    """The number and its end; an end of 0 if it is truncated by `end` or has more than 64 bits."""
     value = u8(0)
     shift = u8(0)
     while at < end and shift < u8(64):
@@ -100,10 +100,10 @@ def _put_varint(memory: Any, at: Any, value: Any) -> Any:
 
 @_compiled("i8(u1[::1], i8, i8, b1, i8[:, ::1])")
 def scan(log: Any, at: int, wanted: int, committed: bool, table: Any) -> Any:
-    """Fills the table with the batches that need no closer look, from `at` on; how many.
+    """Fills the table with the leading batches from `at` on that `coalesce_batches` can take; returns their number.
 
-    Those are uncompressed, of magic 2, and from offset `wanted` on, one after the other. Transactional ones are among
-    them if all that the log holds is `committed`. What is not copied (transaction markers, empty batches) has COUNT 0.
+    These are uncompressed, of magic 2, and consecutive from offset `wanted` on. Transactional batches are included if
+    everything in the log is `committed`. Those without records to copy (markers, empty batches) get COUNT 0.
     """
     rows = 0
     size = log.shape[0]
@@ -116,7 +116,7 @@ def scan(log: Any, at: int, wanted: int, committed: bool, table: Any) -> Any:
         attributes = np.int64(_uint(log, at + 21, 2))
         last = base + _int32(log, at + 23)
         count = _int32(log, at + 57)
-        if attributes & _CODEC_OR_HORIZON or attributes > _KNOWN or base < wanted or base > _FARTHEST:
+        if attributes & _CODEC_OR_HORIZON or attributes > _KNOWN or base < wanted or base > _MAX_OFFSET:
             break
         if last < base or not 0 <= count <= last - base + 1:
             break
@@ -139,13 +139,13 @@ def scan(log: Any, at: int, wanted: int, committed: bool, table: Any) -> Any:
 
 
 @_compiled("Tuple((i8, i8, i8, i8, i8))(u1[::1], i8[:, ::1], i8, i8, i8, u1[::1], i8[::1])")
-def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
-    log: Any, table: Any, row: int, rows: int, large: int, woven: Any, offsets: Any
+def coalesce_batches(  # noqa: PLR0915  # one loop of 20 ns per record
+    log: Any, table: Any, row: int, rows: int, large: int, coalesced: Any, offsets: Any
 ) -> Any:
-    """The records of the batches from `row` on, as many as fit, in `woven` after room for a header.
+    """Copies the records of the batches from `row` on, as many as fit, into `coalesced` after space for a header.
 
-    A batch of `large` bytes or more is not opened. Returns the row after the last that was taken, the size of what is
-    woven, how many records that are, their first and their largest timestamp. `offsets` gets their source offsets.
+    Stops at a batch of `large` bytes or more. Returns the row after the last batch taken, the size of the new batch,
+    its number of records, their first and their largest timestamp. `offsets` is filled with their source offsets.
     """
     size = u8(_HEADER)
     count = np.int64(0)
@@ -153,7 +153,7 @@ def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
     while row < rows:
         records = table[row, 5]
         at, end = u8(table[row, 0]), u8(table[row, 1])
-        if records and (end - at >= u8(large) or size + (end - at) + u8(GROWTH * records) > u8(woven.shape[0])):
+        if records and (end - at >= u8(large) or size + (end - at) + u8(GROWTH * records) > u8(coalesced.shape[0])):
             break
         if count + records > offsets.shape[0]:
             break
@@ -164,23 +164,23 @@ def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
         before = size, count, first_time, latest
         previous = np.int64(-1)
         at += u8(_HEADER)
-        understood = True
+        valid = True
         for _ in range(records):
             length, at = _varint(log, at, end)
             stop = at + (length >> u8(1))
             if not at or length & u8(1) or length > u8(1 << 32) or stop > end or at == stop:
-                understood = False
+                valid = False
                 break
             attributes = log[at]
             delta, at = _varint(log, at + u8(1), stop)
             if at:
-                place, at = _varint(log, at, stop)
-            if not at or place & u8(1) or stop - at < u8(_SMALLEST_REST):
-                understood = False
+                offset_delta, at = _varint(log, at, stop)
+            if not at or offset_delta & u8(1) or stop - at < u8(_SMALLEST_REST):
+                valid = False
                 break
-            step = np.int64(place >> u8(1))
+            step = np.int64(offset_delta >> u8(1))
             if step <= previous or step > last - base:  # not their sum: it may have more than 64 bits
-                understood = False
+                valid = False
                 break
             previous = step
             time = max_time if append_time else base_time + (np.int64(delta >> u8(1)) ^ -np.int64(delta & u8(1)))
@@ -189,23 +189,23 @@ def weave(  # noqa: PLR0915  # one loop: a record passes through it in 20 ns
             latest = max(latest, time)
             distance = time - first_time
             if (time < first_time) != (distance < 0):
-                understood = False  # more than 64 bits apart
+                valid = False  # more than 64 bits apart
                 break
             delta = u8(distance << 1 ^ distance >> 63)
-            place = u8(count) << u8(1)
+            offset_delta = u8(count) << u8(1)
             rest = stop - at
-            length = u8(1) + _varint_size(delta) + _varint_size(place) + rest
-            size = _put_varint(woven, size, length << u8(1))
-            woven[size] = attributes
-            size = _put_varint(woven, size + u8(1), delta)
-            size = _put_varint(woven, size, place)
+            length = u8(1) + _varint_size(delta) + _varint_size(offset_delta) + rest
+            size = _put_varint(coalesced, size, length << u8(1))
+            coalesced[size] = attributes
+            size = _put_varint(coalesced, size + u8(1), delta)
+            size = _put_varint(coalesced, size, offset_delta)
             for each in range(rest):
-                woven[size + each] = log[at + each]
+                coalesced[size + each] = log[at + each]
             size += rest
             at = stop
             offsets[count] = base + step
             count += 1
-        if records and (not understood or at != end):
+        if records and (not valid or at != end):
             size, count, first_time, latest = before
             break
         row += 1

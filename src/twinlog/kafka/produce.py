@@ -1,25 +1,25 @@
-"""Produce v8, which every broker from 2.4 to 4.x takes. The batches are sent from where they lie."""
+"""Produce version 8, which all brokers from 2.4 to 4.x support. Batches are sent without being copied."""
 
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from twinlog.errors import ProtocolError
-from twinlog.kafka.batch import FARTHEST
+from twinlog.kafka.batch import MAX_OFFSET
 from twinlog.kafka.connection import throttle_time
-from twinlog.security.words import one_line
+from twinlog.text import one_line
 
 API_KEY: Final = 0
 VERSION: Final = 8
-LARGEST_ANSWER: Final = 16 << 20  # bytes: one about 10,000 partitions has less than one MiB
+MAX_RESPONSE_BYTES: Final = 16 << 20  # 10,000 partitions take less than one MiB
 _HEAD: Final = struct.Struct(">hhih")
 _AFTER: Final = struct.Struct(">hhii")  # no transactional id, acks, timeout, number of topics
 _PARTITION: Final = struct.Struct(">ii")
-_OUTCOME: Final = struct.Struct(">ihqqqih")  # ..., number of bad records, length of the message (or of one of theirs)
+_OUTCOME: Final = struct.Struct(">ihqqqih")  # ..., number of record errors, length of the message (or of a record's)
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 
-_UNKNOWN: Final = -1  # Kafka's code for an error that it has no other for
+_UNKNOWN: Final = -1  # UNKNOWN_SERVER_ERROR
 
 Bytes = bytes | bytearray | memoryview
 
@@ -30,11 +30,11 @@ class Outcome(NamedTuple):
     error: int
     base_offset: int
     log_start: int
-    bad_records: tuple[tuple[int, str], ...]  # index in the batch, what is wrong with it
+    bad_records: tuple[tuple[int, str], ...]  # index in the batch, error message
     message: str
 
 
-class Answer(NamedTuple):
+class ProduceResponse(NamedTuple):
     outcomes: list[Outcome]
     throttle_ms: int
 
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 def encode(
     correlation: int, client_id: str, acks: int, timeout_ms: int, topics: Mapping[str, Iterable[tuple[int, Bytes]]]
 ) -> list[Bytes]:
-    """One frame in parts: the batches are the caller's own memory."""
+    """One frame in parts, which refer to the given batches."""
     name = client_id.encode()
     parts: list[Bytes] = []
     head = bytearray(_HEAD.pack(API_KEY, VERSION, correlation, len(name)) + name)
@@ -60,60 +60,60 @@ def encode(
     return parts
 
 
-def all_well(frame: memoryview) -> tuple[list[tuple[tuple[str, int], int]], int] | None:
-    """Of an answer without any error: where each partition's batch landed, and the throttle time; else None.
+def decode_success(frame: memoryview) -> tuple[list[tuple[tuple[str, int], int]], int] | None:
+    """The base offset of each partition's batch, and the throttle time; None if the response has any error.
 
-    Nearly every answer is one, and it is read once per batch: so without an object for each.
+    Hot path: nearly every response has no error, so no object is created for each partition.
     """
-    landed = []
+    offsets = []
     try:
         (topics,) = _INT.unpack_from(frame, 4)
         at = 8
         for _ in range(topics):
             (length,) = _SHORT.unpack_from(frame, at)
             if length < 0:
-                return None  # `decode` says what is wrong
+                return None  # `decode` reports it
             topic = str(frame[at + 2 : at + 2 + length], "utf-8")
             at += 2 + length
             (partitions,) = _INT.unpack_from(frame, at)
             at += 4
             for _ in range(partitions):
                 partition, error, base, _, _, errors, message = _OUTCOME.unpack_from(frame, at)
-                if error or errors or message >= 0 or base > FARTHEST:
+                if error or errors or message >= 0 or base > MAX_OFFSET:
                     return None
-                landed.append(((topic, partition), base))
+                offsets.append(((topic, partition), base))
                 at += 36
-        return landed, throttle_time(_INT.unpack_from(frame, at)[0])
+        return offsets, throttle_time(_INT.unpack_from(frame, at)[0])
     except (struct.error, ValueError) as error:
-        raise ProtocolError(f"an answer to Produce that makes no sense: {error}") from error
+        raise ProtocolError(f"malformed ProduceResponse: {error}") from error
 
 
-def decode(frame: memoryview) -> Answer:
+def decode(frame: memoryview) -> ProduceResponse:
     try:
         return _decode(frame)
     except (struct.error, ValueError) as error:
-        raise ProtocolError(f"an answer to Produce that makes no sense: {error}") from error
+        raise ProtocolError(f"malformed ProduceResponse: {error}") from error
 
 
-def _decode(frame: memoryview) -> Answer:
+def _decode(frame: memoryview) -> ProduceResponse:
     outcomes = []
     (topics,) = _INT.unpack_from(frame, 4)
     at = 8
     for _ in range(topics):
         (length,) = _SHORT.unpack_from(frame, at)
-        if length < 0:  # or `at` would go back, before the beginning at last: bytes would be read from the end
-            raise ValueError("a topic without a name")
+        if length < 0:  # else `at` would move backwards
+            raise ValueError("topic without a name")
         topic = str(frame[at + 2 : at + 2 + length], "utf-8")
         at += 2 + length
         (partitions,) = _INT.unpack_from(frame, at)
         at += 4
         for _ in range(partitions):
             partition, error, base, _, log_start, errors, length = _OUTCOME.unpack_from(frame, at)
-            said = ""
-            if base > FARTHEST:  # which is this partition's trouble, not that of the others in the answer
-                error, said, base = error or _UNKNOWN, f"acknowledged at {base}, an offset that no log has", -1
-            if not errors and length < 0:  # nothing went wrong, so there is nothing to say
-                outcomes.append(Outcome(topic, partition, error, base, log_start, (), said))
+            problem = ""
+            if base > MAX_OFFSET:  # an error of this partition only
+                error, problem, base = error or _UNKNOWN, f"acknowledged at invalid offset {base}", -1
+            if not errors and length < 0:
+                outcomes.append(Outcome(topic, partition, error, base, log_start, (), problem))
                 at += 36
                 continue
             at += 34
@@ -123,9 +123,9 @@ def _decode(frame: memoryview) -> Answer:
                 text, at = _text(frame, at + 4)
                 bad.append((index, text))
             message, at = _text(frame, at)
-            outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message or said))
+            outcomes.append(Outcome(topic, partition, error, base, log_start, tuple(bad), message or problem))
     (throttle,) = _INT.unpack_from(frame, at)
-    return Answer(outcomes, throttle_time(throttle))
+    return ProduceResponse(outcomes, throttle_time(throttle))
 
 
 def _text(frame: memoryview, at: int) -> tuple[str, int]:

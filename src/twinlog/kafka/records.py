@@ -1,6 +1,6 @@
-"""Records one by one: for comparing logs, and for the small topics that are read and written record by record.
+"""Encodes and decodes batches record by record: for comparing logs, and for small topics.
 
-The rebuild lane, which must be fast, does not pass here.
+The hot paths use native.py and rebuild.py instead.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from twinlog.kafka import legacy
-from twinlog.kafka.batch import CODEC, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, MOST_RECORDS, SMALLEST
+from twinlog.kafka import legacy_messages
+from twinlog.kafka.batch import CODEC, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, MAX_BATCH_RECORDS, MIN_SIZE
 from twinlog.kafka.codecs import decompress
 
-# Variable-length numbers of one and two bytes, made once: index n is the unsigned number n.
+# Precomputed varints of one and two bytes: index n is the unsigned number n.
 UNSIGNED: list[bytes] = [bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14)]
 _CONTINUED: list[bytes] = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14)]
 
@@ -28,25 +28,25 @@ class Record(NamedTuple):
 
 
 def decode(batch: memoryview) -> list[Record]:
-    """The records of one whole batch of any magic, as a consumer sees them. Magic 2's checksum is not looked at."""
-    if len(batch) < SMALLEST:
-        raise ValueError("the batch is cut off")
+    """The records of a complete batch of any magic, as a consumer gets them. Magic 2's checksum is not checked."""
+    if len(batch) < MIN_SIZE:
+        raise ValueError("truncated batch")
     if batch[16] < 2:
-        return [Record(*message) for message in legacy.read(batch)[1]]
-    header = opened(batch)
-    section = Cursor(decompress(header.attributes & CODEC, batch[HEADER.size :]))
-    if not 0 <= header.records <= min(len(section.data), MOST_RECORDS):
+        return [Record(*message) for message in legacy_messages.read(batch)[1]]
+    header = read_header(batch)
+    section = ByteReader(decompress(header.attributes & CODEC, batch[HEADER.size :]))
+    if not 0 <= header.records <= min(len(section.data), MAX_BATCH_RECORDS):
         raise ValueError(f"{header.records} records in {len(section.data)} bytes")
     records = [_record(section, header) for _ in range(header.records)]
     if section.at != len(section.data):
-        raise ValueError("bytes are left after the last record")
+        raise ValueError("extra bytes after the last record")
     return records
 
 
 def encode(records: Sequence[tuple[int, bytes | None, bytes | None, Headers]]) -> bytearray:
-    """One uncompressed batch of (timestamp, key, value, headers) with its checksum, from no producer in particular."""
+    """An uncompressed batch of (timestamp, key, value, headers) with its checksum, without a producer id."""
     if not records:
-        raise ValueError("a batch without records")
+        raise ValueError("batch without records")
     base = records[0][0]
     section = bytearray()
     for delta, (timestamp, key, value, headers) in enumerate(records):
@@ -79,20 +79,20 @@ class Header(NamedTuple):
     records: int
 
 
-def opened(batch: memoryview) -> Header:
-    """The header of a batch that is whole and of magic 2. Raises ValueError for another."""
+def read_header(batch: memoryview) -> Header:
+    """The header of a batch. Raises ValueError if the batch is incomplete or not of magic 2."""
     if len(batch) < HEADER.size:
-        raise ValueError("the batch is cut off")
+        raise ValueError("truncated batch")
     header = Header(*HEADER.unpack_from(batch))
     if header.magic != 2:
-        raise ValueError(f"no such magic: {header.magic}")
+        raise ValueError(f"unknown magic: {header.magic}")
     if header.length + LOG_OVERHEAD != len(batch):
-        raise ValueError(f"a batch of {header.length + LOG_OVERHEAD} bytes in {len(batch)}")
+        raise ValueError(f"batch of {header.length + LOG_OVERHEAD} bytes in {len(batch)}")
     return header
 
 
 def unsigned(number: int) -> bytes:
-    """A number of any size, 7 bits to a byte, the lowest first."""
+    """An unsigned varint of any size."""
     if number < 1 << 14:
         return UNSIGNED[number]
     if number < 1 << 28:
@@ -101,17 +101,17 @@ def unsigned(number: int) -> bytes:
 
 
 def signed(number: int) -> bytes:
-    """Kafka's varint and varlong: 0, -1, 1, -2 ... are the unsigned 0, 1, 2, 3 ..."""
+    """Kafka's varint and varlong (zigzag): 0, -1, 1, -2 ... are the unsigned 0, 1, 2, 3 ..."""
     return unsigned(number << 1 if number >= 0 else ~(number << 1))
 
 
 def nullable(data: bytes | None) -> bytes:
-    """A length and its bytes, or the length -1."""
+    """The length and the bytes; null is the length -1."""
     return b"\1" if data is None else unsigned(len(data) << 1) + data
 
 
 def read_unsigned(data: bytes | memoryview, at: int, bits: int) -> tuple[int, int]:
-    """The number that begins at `at`, not yet made signed, and where it ends. IndexError is the caller's to see."""
+    """The varint at `at`, before zigzag decoding, and the end of it. IndexError if it is truncated."""
     number = shift = 0
     while shift < bits:
         byte = data[at]
@@ -122,11 +122,11 @@ def read_unsigned(data: bytes | memoryview, at: int, bits: int) -> tuple[int, in
                 break
             return number, at
         shift += 7
-    raise ValueError(f"a number of more than {bits} bits")
+    raise ValueError(f"varint of more than {bits} bits")
 
 
-class Cursor:
-    """Reads a record section field by field."""
+class ByteReader:
+    """Reads the fields of a record section."""
 
     __slots__ = ("at", "data")
 
@@ -138,13 +138,13 @@ class Cursor:
         try:
             number, self.at = read_unsigned(self.data, self.at, bits)
         except IndexError as error:
-            raise ValueError("the records are cut off") from error
+            raise ValueError("truncated records") from error
         return number >> 1 ^ -(number & 1)
 
     def take(self, size: int) -> bytes:
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise ValueError("a field goes beyond the records")
+            raise ValueError("field exceeds the records")
         found = self.data[self.at : end]
         self.at = end
         return found
@@ -154,10 +154,10 @@ class Cursor:
         return None if size == -1 else self.take(size)
 
 
-def _record(section: Cursor, header: Header) -> Record:
+def _record(section: ByteReader, header: Header) -> Record:
     size = section.signed()
     end = section.at + size
-    section.take(1)  # attributes: a record has none so far
+    section.take(1)  # attributes, unused in magic 2
     timestamp = header.base_timestamp + section.signed(64)
     if header.attributes & LOG_APPEND_TIME:
         timestamp = header.max_timestamp
@@ -168,5 +168,5 @@ def _record(section: Cursor, header: Header) -> Record:
         raise ValueError(f"{count} headers in a record")
     headers = tuple((section.take(section.signed()), section.nullable()) for _ in range(count))
     if section.at != end:
-        raise ValueError("a record's size does not fit its fields")
+        raise ValueError("record size does not match its fields")
     return Record(offset, timestamp, key, value, headers)

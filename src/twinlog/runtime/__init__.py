@@ -1,1 +1,1 @@
-"""Runs flows until told to stop: the only room that sleeps."""
+"""Runs flows: supervisor, Spark queries, task reports, status."""

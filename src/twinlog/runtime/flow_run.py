@@ -1,11 +1,10 @@
-"""One flow while it is run: its query, how often it was started, what is known of it."""
+"""State of a running flow: its query, its starts and failures, its status."""
 
 import uuid
 from dataclasses import dataclass, field
 
 from twinlog.config.flows import FlowConfig
-from twinlog.kafka.client import Client
-from twinlog.pipeline.query import FlowQuery
+from twinlog.spark.query import FlowQuery
 from twinlog.status.flow import FlowStatus
 
 
@@ -17,13 +16,12 @@ class FlowRun:
     query: FlowQuery | None = None
     status: FlowStatus = field(init=False)
     starts: int = 0
-    failures: int = 0  # in a row
-    began: float = 0.0
-    again_at: float = 0.0
+    failures: int = 0  # consecutive
+    started_at: float = 0.0
+    retry_at: float = 0.0
     error: str = ""
     finished: bool = False
-
-    heard: int = -1  # the offset in the journal up to which reports are in `status`
+    journal_offset: int = -1  # up to which reports are in `status`
 
     def __post_init__(self) -> None:
         self.status = FlowStatus(self.run, self.name, self.config.flow.source, self.config.flow.target)
@@ -31,10 +29,3 @@ class FlowRun:
     @property
     def name(self) -> str:
         return str(self.config)
-
-
-def client_of(config: FlowConfig, side: str) -> Client:
-    assert config.source is not None
-    role = "source.consumer" if side == "source" else "data.producer"
-    alias = config.flow.source if side == "source" else config.flow.target
-    return Client(alias, config.source.clients[role], f"twinlog-{config.flow}")

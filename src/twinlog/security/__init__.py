@@ -1,1 +1,1 @@
-"""How a cluster is locked: certificates, keys, passwords, tokens. Knows of no Kafka request; kafka/ speaks."""
+"""Client security: TLS, keystores and SASL logins. The Kafka requests that carry them are in twinlog.kafka."""

@@ -1,11 +1,11 @@
-"""Just enough ASN.1 for PKCS12, PKCS8 and the names in a certificate: DER, and BER where old tools wrote it.
+"""A reader of ASN.1 (DER, and the BER of old tools), limited to what PKCS12, PKCS8 and certificates need.
 
-Bounded: a length never reaches beyond its parent, and nesting has a limit, so that a damaged file ends in an error.
+Lengths are checked against the parent and nesting is limited, so a damaged file ends in an error.
 """
 
 from dataclasses import dataclass, field
 
-from twinlog.security.store import StoreError
+from twinlog.security.keystore_entries import StoreError
 
 INTEGER, OCTETS, NULL, OID, SEQUENCE, SET, BMP = 0x02, 0x04, 0x05, 0x06, 0x30, 0x31, 0x1E
 _CONSTRUCTED = 0x20
@@ -27,28 +27,28 @@ class Node:
         return found
 
     def sequence(self, least: int) -> list["Node"]:
-        """The members of a SEQUENCE that has at least so many."""
+        """The members of a SEQUENCE of at least that many."""
         found = self.expect(SEQUENCE).children()
         if len(found) < least:
-            raise StoreError("a part of it is missing")
+            raise StoreError("damaged file (ASN.1 element missing)")
         return found
 
     def expect(self, tag: int) -> "Node":
         if self.tag != tag:
-            raise StoreError(f"found ASN.1 tag {self.tag:#x} where {tag:#x} belongs")
+            raise StoreError(f"damaged file (ASN.1 tag {self.tag:#x}, expected {tag:#x})")
         return self
 
     def explicit(self, number: int) -> "Node":
-        """What stands inside `[number] EXPLICIT`."""
+        """The value inside `[number] EXPLICIT`."""
         inside = self.expect(0xA0 | number).children()
         if len(inside) != 1:
-            raise StoreError("a tagged value of it is empty")
+            raise StoreError("damaged file (ASN.1 tagged value empty)")
         return inside[0]
 
     def octets(self) -> bytes:
-        """An OCTET STRING's bytes; BER may cut one into pieces."""
+        """An OCTET STRING's bytes; BER may split one into parts."""
         if self.tag & _CONSTRUCTED:
-            return b"".join(piece.octets() for piece in self.children())
+            return b"".join(part.octets() for part in self.children())
         return self.content
 
     def integer(self) -> int:
@@ -57,7 +57,7 @@ class Node:
     def oid(self) -> str:
         content = self.expect(OID).content
         if not content or len(content) > 64 or content[-1] & 0x80:
-            raise StoreError("an object identifier in it is damaged")
+            raise StoreError("damaged file (object identifier)")
         arcs, value = [], 0
         for byte in content:
             value = value << 7 | byte & 0x7F
@@ -69,18 +69,18 @@ class Node:
 
 
 def parse(data: bytes) -> Node:
-    """The first value. What stands behind it is ignored, as Java ignores it."""
+    """The first value. Bytes after it are ignored, as in Java."""
     return _read(data, 0, 0)[0]
 
 
 def _read(data: bytes, start: int, depth: int) -> tuple[Node, int]:
     if depth > _DEEPEST:
-        raise StoreError("it is nested too deeply")
+        raise StoreError("damaged file (nested too deeply)")
     if start + 2 > len(data):
-        raise StoreError("it ends too early")
+        raise StoreError("file is truncated")
     tag, size, at = data[start], data[start + 1], start + 2
     if tag & 0x1F == 0x1F:
-        raise StoreError("it has an ASN.1 tag that no keystore uses")
+        raise StoreError("damaged file (multi-byte ASN.1 tag)")
     if size == 0x80 and tag & _CONSTRUCTED:
         end = at
         while data[end : end + 2] != b"\0\0":
@@ -89,17 +89,17 @@ def _read(data: bytes, start: int, depth: int) -> tuple[Node, int]:
     if size & 0x80:
         count = size & 0x7F
         if not 1 <= count <= 4:
-            raise StoreError("a length in it is damaged")
+            raise StoreError("damaged file (ASN.1 length)")
         size = int.from_bytes(data[at : at + count], "big")
         at += count
     if at + size > len(data):
-        raise StoreError("it ends too early")
+        raise StoreError("file is truncated")
     return Node(tag, data[at : at + size], data[start : at + size], depth), at + size
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateNames:
-    """Of a certificate only what joins a chain, as raw bytes."""
+    """The fields of a certificate that link a chain, as raw bytes."""
 
     issuer: bytes
     subject: bytes
@@ -111,5 +111,5 @@ def certificate_names(der: bytes) -> CertificateNames:
     if members[0].tag == 0xA0:  # the version, which a version 1 certificate leaves out
         members = members[1:]
     if len(members) < 6:
-        raise StoreError("a certificate in it is damaged")
+        raise StoreError("damaged certificate")
     return CertificateNames(members[2].whole, members[4].whole, members[5].whole)

@@ -1,4 +1,4 @@
-"""Cipher suites by the names that Java uses (IANA's), in OpenSSL's words.
+"""Translates cipher suites from Java's (IANA's) names to OpenSSL's.
 
 | Java                                    | OpenSSL                       |
 |-----------------------------------------|-------------------------------|
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _MODERN: Final = ("TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256")
-_SIGNAL: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"  # no cipher; OpenSSL always says it
+_SIGNAL: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"  # not a cipher; OpenSSL always sends it
 
 _EXCHANGES: Final = {
     "ECDHE_ECDSA": "ECDHE-ECDSA-",
@@ -32,13 +32,13 @@ _CIPHERS: Final = {
     "AES_256_CBC_SHA": "AES256-SHA",
     "AES_128_CBC_SHA": "AES128-SHA",
 }
-# Java still knows these names, and never uses them (`jdk.tls.disabledAlgorithms`); nor do we.
+# Names that Java knows but has disabled (`jdk.tls.disabledAlgorithms`).
 _DISABLED: Final = ("_NULL_", "_anon_", "_RC4_", "_DES_", "_DES40_", "_3DES_", "_ECDH_", "_KRB5_", "_EXPORT_")
 
 
 @dataclass(frozen=True, slots=True)
 class Suites:
-    """`older`: for TLS 1.2, in OpenSSL's names. `modern`: for TLS 1.3. `unused`: known to Java, but not to be had."""
+    """`older`: for TLS 1.2, in OpenSSL's names. `modern`: for TLS 1.3. `unused`: known to Java, not available here."""
 
     older: tuple[str, ...]
     modern: tuple[str, ...]
@@ -46,7 +46,7 @@ class Suites:
 
 
 def translate(names: Iterable[str]) -> Suites:
-    """ValueError says which name nobody knows. Case matters, as it does in Java."""
+    """ValueError names an unknown suite. Case-sensitive, as in Java."""
     older: list[str] = []
     modern: list[str] = []
     unused: list[str] = []
@@ -58,7 +58,7 @@ def translate(names: Iterable[str]) -> Suites:
         elif any(word in name for word in _DISABLED) and name.startswith(("TLS_", "SSL_")):
             unused.append(name)
         elif (found := openssl_name(name)) is None:
-            raise ValueError(f"{name} is no cipher suite: expected names like {_MODERN[0]}")
+            raise ValueError(f"{name} is not a cipher suite; use names such as {_MODERN[0]}")
         elif _offered(found):
             older.append(found)
         else:
@@ -67,7 +67,7 @@ def translate(names: Iterable[str]) -> Suites:
 
 
 def openssl_name(name: str) -> str | None:
-    """None for a name that Java would refuse."""
+    """None for a name that Java would reject."""
     exchange, found, cipher = name.removeprefix("TLS_").partition("_WITH_")
     if not (found and name.startswith("TLS_") and exchange in _EXCHANGES and cipher in _CIPHERS):
         return None
@@ -75,7 +75,7 @@ def openssl_name(name: str) -> str | None:
 
 
 def _offered(name: str) -> bool:
-    """Whether this machine's OpenSSL has it."""
+    """Whether this machine's OpenSSL supports it."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(name)
     except ssl.SSLError:

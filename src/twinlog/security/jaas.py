@@ -1,8 +1,8 @@
-"""`sasl.jaas.config`: one login module with its options, read exactly as Kafka's JaasConfig reads it.
+"""Parses `sasl.jaas.config`, a login module with its options, exactly as Kafka's JaasConfig does.
 
-Kafka hands the text to Java's StreamTokenizer, and so do its oddities: a line break ends a quoted text, a bare `/`
-starts a comment, a number is no value unless it stands in quotes. What is wrong is said by its place and never quoted:
-after a missing quote any part of the text may be a password.
+Kafka uses Java's StreamTokenizer, with its oddities: a line break ends a quoted string, a bare `/` starts a comment,
+an unquoted number is not a value. Errors name the position and never quote the text: after a missing quote any part of
+it may be a password.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,10 @@ PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 KERBEROS: Final = "com.sun.security.auth.module.Krb5LoginModule"
-_KNOWN: Final = (PLAIN, SCRAM, OAUTH, KERBEROS)
+AWS: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
+_KNOWN: Final = (PLAIN, SCRAM, OAUTH, KERBEROS, AWS)
 _FLAGS: Final = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
-_LONGEST: Final = 1 << 20
+_MAX_LENGTH: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,83 +30,84 @@ class LoginModule:
 
     @property
     def kind(self) -> str:
-        """One of the four above, also where a jar was shaded and its classes have a prefix; else the name."""
+        """One of the constants above, also if a shaded jar gives its classes a prefix; else the name."""
         return next((known for known in _KNOWN if f".{self.name}".endswith(f".{known}")), self.name)
 
     @property
     def short(self) -> str:
-        """For messages; a name that is no class name may be anything, even a password."""
-        return self.kind.rpartition(".")[2] if self.kind in _KNOWN else "its login module"
+        """For messages. A name that is not a known class is not shown: it may be anything, even a password."""
+        return self.kind.rpartition(".")[2] if self.kind in _KNOWN else "the login module"
 
     def required(self, option: str) -> str:
-        """The option's text; Kafka would find out only in a refused login that there is none."""
+        """The option's value. With Kafka's client a missing one only shows as a failed login."""
         if not (text := self.options.get(option)):
-            raise ConfigError(f'{KEY}: {self.short} has no {option}: add {option}="..." before the semicolon')
+            raise ConfigError(f"{KEY}: {self.short} has no {option}", f'add {option}="..." before the semicolon')
         return text
 
     def flag(self, option: str) -> bool:
-        """As Krb5LoginModule and ScramLoginModule read a switch."""
+        """As Krb5LoginModule and ScramLoginModule parse a boolean."""
         return self.options.get(option, "").lower() == "true"
 
 
 def login_module(config: Client) -> LoginModule:
-    """The one login module of a client's settings. ConfigError in one line where there is none, or more than one."""
+    """The only login module of a client's settings. ConfigError if there is none, or more than one."""
     text = config[KEY]
     if text is None:
         raise ConfigError(
-            f"{KEY} is missing: security.protocol = {config['security.protocol']} needs one; a JAAS file is not read"
+            f"{KEY} is missing: security.protocol = {config['security.protocol']} requires it",
+            "set it (JAAS files are not read)",
         )
     modules = parse(text)
     if len(modules) != 1:
-        raise ConfigError(f"{KEY} has {len(modules)} login modules: a client has exactly one")
+        raise ConfigError(f"{KEY}: {len(modules)} login modules, expected one", "remove the others")
     return modules[0]
 
 
 def parse(text: str) -> list[LoginModule]:
-    """Every login module of the text; ConfigError where Kafka refuses it."""
-    if len(text) > _LONGEST:
-        raise ConfigError(f"{KEY} is longer than {_LONGEST} characters")
+    """Every login module of the text; ConfigError if Kafka would reject it."""
+    if len(text) > _MAX_LENGTH:
+        raise ConfigError(f"{KEY}: longer than {_MAX_LENGTH} characters", "check the value")
     tokens = _tokens(text)
     modules = [_module(token, tokens) for token in tokens]
     if not modules:
-        raise ConfigError(f'{KEY} is empty: write <login module> required <option>="<value>";')
+        raise ConfigError(f"{KEY} is empty", 'write <login module> required <option>="<value>";')
     return modules
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Token:
     mark: str  # the character itself, a quote, or `word` and `number`
-    text: str | None = None  # of words and of what stands in quotes
+    text: str | None = None  # of words and quoted strings
 
 
 def _module(name: _Token, tokens: Iterator[_Token]) -> LoginModule:
     if not name.text:
-        raise ConfigError(f"{KEY} must begin with the class name of a login module")
+        raise ConfigError(f"{KEY}: no login module at the beginning", "begin with its class name")
     flag = next(tokens, None)
     if flag is None or (flag.text or "").upper() not in _FLAGS:
-        raise ConfigError(f"{KEY}: after the login module comes one of {', '.join(_FLAGS).lower()}")
+        raise ConfigError(f"{KEY}: no control flag after the login module", f"add one of {', '.join(_FLAGS).lower()}")
     options: dict[str, str] = {}
-    for place, key in enumerate(tokens, 1):
+    for number, key in enumerate(tokens, 1):
         if key.mark == ";":
             return LoginModule(name.text, options)
         value = next(tokens, None) if _is(next(tokens, None), "=") else None
         if value is None or value.text is None:
             raise ConfigError(
-                f'{KEY}: option {place} is not name="value": put every value in quotes, '
-                "and a backslash before a quote or a backslash inside it"
+                f'{KEY}: option {number} is not name="value"',
+                "quote every value, and put a backslash before each quote and backslash in it",
             )
-        if key.text is not None:  # Kafka keeps such a value too, under no name
+        if key.text is not None:  # Kafka keeps the value of a null key too
             options[key.text] = value.text
-    raise ConfigError(f"{KEY} must end with a semicolon: is one missing, or a closing quote?")
+    raise ConfigError(f"{KEY}: no semicolon at the end", "add it, or a missing closing quote")
 
 
 def _is(token: _Token | None, mark: str) -> bool:
     return token is not None and token.mark == mark
 
 
-# Java's StreamTokenizer, as Kafka sets it up
+# Java's StreamTokenizer, as Kafka configures it
 
-_END: Final = ""  # what a reader gives after the last character
+_END: Final = ""  # returned by a reader after the last character
 _LINE_ENDS: Final = ("\n", "\r", _END)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -119,7 +121,7 @@ def _is_word(char: str) -> bool:
 
 
 class _Reader:
-    """The text, a character at a time, with one that may be put back."""
+    """Reads single characters; one may be put back."""
 
     def __init__(self, text: str) -> None:
         self._chars = iter(text)
@@ -140,7 +142,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while (char := reader.read()) != _END:
         if char <= " ":
             continue
-        if _is_number(char):  # before words: `-` may begin either, and Java looks for a number first
+        if _is_number(char):  # before words: `-` may begin either, and Java tries a number first
             yield _number(char, reader)
         elif _is_word(char):
             yield _word(char, reader)
@@ -191,7 +193,7 @@ def _quoted(quote: str, reader: _Reader) -> _Token:
 
 
 def _escape(reader: _Reader) -> tuple[str, str]:
-    r"""What stands behind a backslash, and the character after it: `\n` and the like, up to `\377`, or itself."""
+    r"""An escape such as `\n` or `\377` after its backslash, and the character that follows it."""
     char = reader.read()
     if char == _END or not "0" <= char <= "7":
         return _ESCAPES.get(char, char), reader.read()
@@ -207,7 +209,7 @@ def _escape(reader: _Reader) -> tuple[str, str]:
 def _skip_comment(reader: _Reader) -> None:
     kind = reader.read()
     if kind != "*":
-        # `// ...`, and a bare `/` too. Of the latter, the character behind is gone already, even if it ended the line.
+        # `// ...`, and a bare `/` too: the character after it is already consumed, even if it was a line end.
         while (char := reader.read()) not in _LINE_ENDS:
             pass
         reader.put_back(char)

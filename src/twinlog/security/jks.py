@@ -1,4 +1,6 @@
-"""Java's own keystore format, and JCEKS, which differs in its magic number and in how keys are encrypted.
+"""Reads JKS, Java's own keystore format, and JCEKS, which differs in magic number and key encryption.
+
+`cryptography` does not read either; keytool would need a JDK and over a second for each of the machine's processes.
 
 magic, version, count
 then for each entry: kind, alias, time, and either a key with its chain (1) or a trusted certificate (2)
@@ -10,7 +12,7 @@ import hmac
 import struct
 from typing import Final
 
-from twinlog.security.store import KeyEntry, Store, StoreError, WrongPasswordError
+from twinlog.security.keystore_entries import KeyEntry, Store, StoreError, WrongPasswordError
 
 JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 JCEKS_MAGIC: Final = b"\xce\xce\xce\xce"
@@ -23,31 +25,31 @@ def is_jks(data: bytes) -> bool:
 
 
 def read(data: bytes, password: str | None) -> Store:
-    """Without a password nothing is checked, and everything but the keys can be read: as Java does it."""
+    """As in Java, without a password the digest is not checked and everything but the keys can be read."""
     if password is not None:
         secret = password.encode("utf-16-be", "surrogatepass")
         digest = hashlib.sha1(secret + _PHRASE + data[:-_DIGEST]).digest()  # noqa: S324  (the format's choice)
         if not hmac.compare_digest(digest, data[-_DIGEST:]):
-            raise WrongPasswordError("the password is wrong, or the file is damaged")
+            raise WrongPasswordError("wrong password or damaged file")
     body = _Body(data[:-_DIGEST])
     body.take(4)
     version, count = body.number(), body.number()
     if version not in (1, 2):
-        raise StoreError(f"version {version} of its format is unknown")
+        raise StoreError(f"unknown JKS version {version}", "convert the file with keytool -importkeystore")
     keys: list[KeyEntry] = []
     trusted: list[bytes] = []
-    for _ in range(count):  # every entry takes bytes, so that a wild count ends with the file
+    for _ in range(count):  # every entry consumes bytes, so a corrupt count ends at the end of the file
         kind, alias = body.number(), body.text()
-        body.take(8)  # when it was made
+        body.take(8)  # creation time
         if kind == 1:
             key = body.block()
             keys.append(KeyEntry(alias, key, tuple(body.certificate(version) for _ in range(body.number()))))
         elif kind == 2:
             trusted.append(body.certificate(version))
         elif kind == 3:
-            raise StoreError("it holds a secret key, a Java object that is not read: move the certificates to PKCS12")
+            raise StoreError("secret keys are not supported", "export the certificates to a PKCS12 file")
         else:
-            raise StoreError(f"it holds an entry of an unknown kind ({kind})")
+            raise StoreError(f"damaged file (entry type {kind})")
     return Store(tuple(keys), tuple(trusted))
 
 
@@ -57,11 +59,11 @@ class _Body:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        piece = self._data[self._at : self._at + size]
-        if len(piece) != size:
-            raise StoreError("it ends too early")
+        part = self._data[self._at : self._at + size]
+        if len(part) != size:
+            raise StoreError("file is truncated")
         self._at += size
-        return piece
+        return part
 
     def number(self) -> int:
         (number,) = struct.unpack(">I", self.take(4))
@@ -76,5 +78,5 @@ class _Body:
 
     def certificate(self, version: int) -> bytes:
         if version == 2 and (kind := self.text()) not in ("X.509", "X509"):
-            raise StoreError(f"it holds a certificate of the kind {kind[:20]!r}, not X.509")
+            raise StoreError(f"certificate type {kind[:20]!r} is not supported", "use X.509 certificates")
         return self.block()

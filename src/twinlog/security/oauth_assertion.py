@@ -1,4 +1,4 @@
-"""Assertions (RFC 7523): who a client is, proven by a signed JWT, not by a secret. `sasl.oauthbearer.assertion.*`."""
+"""Client assertions (RFC 7523), signed JWTs instead of a client secret: `sasl.oauthbearer.assertion.*`."""
 
 import base64
 import binascii
@@ -21,20 +21,20 @@ from twinlog.errors import ConfigError
 from twinlog.security.oauth_tokens import encoded, json_part, read_token
 
 _PREFIX: Final = "sasl.oauthbearer.assertion."
-_LARGEST: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Made anew for each request; its files are read each time, so a rotated key is used at once."""
+    """Created for each request; files are read each time, so a rotated key is used at once."""
 
-    file: str = ""  # a whole assertion that somebody else signs and renews; the rest is then of no use
+    file: str = ""  # a complete assertion, signed and renewed externally; the other fields are then unused
     algorithm: str = "RS256"
     key_file: str = ""
     passphrase: str = field(default="", repr=False)
     claims: tuple[tuple[str, str], ...] = ()
     template_file: str = ""
-    life: int = 300
+    lifetime: int = 300
     margin: int = 60
     with_id: bool = False
 
@@ -43,8 +43,8 @@ class Assertion:
             return read_token(Path(self.file)).value
         header, payload = _template(self.template_file)
         now = int(time.time())
-        # Kafka's order: what the template says beats the claims, what is reckoned beats the template.
-        payload = {**dict(self.claims), **payload, "iat": now, "exp": now + self.life, "nbf": now - self.margin}
+        # Kafka's order: the template overrides the claims, computed claims override the template.
+        payload = {**dict(self.claims), **payload, "iat": now, "exp": now + self.lifetime, "nbf": now - self.margin}
         if self.with_id:
             payload["jti"] = str(uuid.uuid4())
         signed = f"{json_part({**header, 'alg': self.algorithm, 'typ': 'JWT'})}.{json_part(payload)}"
@@ -57,7 +57,10 @@ class Assertion:
         if self.algorithm == "ES256" and isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size == 256:
             first, second = decode_dss_signature(key.sign(content, ec.ECDSA(hashes.SHA256())))
             return first.to_bytes(32, "big") + second.to_bytes(32, "big")
-        raise ConfigError(f"{_PREFIX}private.key.file: {self.key_file} has no key for {self.algorithm}")
+        raise ConfigError(
+            f"{_PREFIX}private.key.file = {self.key_file}: wrong key type for {self.algorithm}",
+            f"use an RSA key for RS256, a P-256 key for ES256, or change {_PREFIX}algorithm",
+        )
 
     def _key(self) -> object:
         content = _read("private.key.file", self.key_file).encode()
@@ -65,15 +68,16 @@ class Assertion:
         try:
             if b"-----BEGIN" in content:
                 return load_pem_private_key(content, password)
-            return load_der_private_key(base64.b64decode(content), password)  # Kafka takes it without its frame too
+            return load_der_private_key(base64.b64decode(content), password)  # Kafka accepts it without PEM markers
         except (ValueError, TypeError, UnsupportedAlgorithm, binascii.Error):
             raise ConfigError(
-                f"{_PREFIX}private.key.file: {self.key_file} is no PKCS#8 key in PEM, or the passphrase is wrong"
+                f"{_PREFIX}private.key.file = {self.key_file}: not a PKCS#8 key in PEM, or wrong passphrase",
+                f"check the file and {_PREFIX}private.key.passphrase",
             ) from None
 
 
-def wanted(config: Client) -> bool:
-    """Whether client credentials are an assertion rather than a secret, as Kafka decides it."""
+def is_configured(config: Client) -> bool:
+    """Whether the client credentials are an assertion rather than a secret, by Kafka's rule."""
     return bool(config[f"{_PREFIX}file"] or config[f"{_PREFIX}claim.iss"])
 
 
@@ -81,7 +85,7 @@ def assertion(config: Client) -> Assertion:
     if file := config[f"{_PREFIX}file"]:
         return Assertion(file=file)
     if not (key_file := config[f"{_PREFIX}private.key.file"]):
-        raise ConfigError(f"{_PREFIX}private.key.file is missing: an assertion needs it, or {_PREFIX}file")
+        raise ConfigError(f"{_PREFIX}private.key.file is missing", f"set it, or {_PREFIX}file")
     claims = tuple((name, config[f"{_PREFIX}claim.{name}"]) for name in ("aud", "iss", "sub"))
     return Assertion(
         algorithm=config[f"{_PREFIX}algorithm"].upper(),
@@ -89,7 +93,7 @@ def assertion(config: Client) -> Assertion:
         passphrase=config[f"{_PREFIX}private.key.passphrase"] or "",
         claims=tuple((name, text) for name, text in claims if text),
         template_file=config[f"{_PREFIX}template.file"] or "",
-        life=config[f"{_PREFIX}claim.exp.seconds"],
+        lifetime=config[f"{_PREFIX}claim.exp.seconds"],
         margin=config[f"{_PREFIX}claim.nbf.seconds"],
         with_id=config[f"{_PREFIX}claim.jti.include"],
     )
@@ -104,13 +108,15 @@ def _template(file: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     except (ValueError, RecursionError, AttributeError):
         header = payload = None
     if not isinstance(header, dict) or not isinstance(payload, dict):
-        raise ConfigError(f'{_PREFIX}template.file: {file} is not JSON with "header" and "payload"')
+        raise ConfigError(
+            f"{_PREFIX}template.file = {file}: not a JSON template", 'write an object with "header" and "payload"'
+        )
     return header, payload
 
 
 def _read(key: str, file: str) -> str:
     try:
         with Path(file).open("rb") as content:
-            return content.read(_LARGEST).decode(errors="replace")
+            return content.read(_MAX_BYTES).decode(errors="replace")
     except OSError as error:
-        raise ConfigError(f"{_PREFIX}{key}: {file}: {error.strerror}") from None
+        raise ConfigError(f"{_PREFIX}{key} = {file}: {error.strerror}", "check the path and its permissions") from None

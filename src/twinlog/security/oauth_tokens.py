@@ -1,7 +1,8 @@
-"""OAuth tokens as a client sees them: how long one lives, when the next is due. Signatures are the broker's affair."""
+"""OAuth tokens on the client: their lifetime, renewal and cache. Signatures are checked by the broker only."""
 
 import base64
 import binascii
+import copy
 import json
 import random
 import re
@@ -10,15 +11,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from twinlog.config.flows import Client
-from twinlog.errors import LockedError
+from twinlog.errors import AuthenticationError
 
-LARGEST: Final = 1 << 18  # brokers take logins of at most half a megabyte (sasl.server.max.receive.size)
-_ALLOWED: Final = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")  # RFC 6750; anything else would end the message early
-_AGAIN: Final = 10.0  # seconds until a renewal that failed is tried again, while the old token is still good
-_UNKNOWN_LIFE: Final = 300.0
+MAX_BYTES: Final = 1 << 18  # brokers accept at most 512 KiB per SASL request (sasl.server.max.receive.size)
+_ALLOWED: Final = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")  # RFC 6750; other characters could end the SASL message early
+_RETRY_SECONDS: Final = 10.0  # between failed renewals while the old token is still valid
+_UNKNOWN_LIFETIME: Final = 300.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,29 @@ class Token:
     issued: float | None = None
     expires: float | None = None
 
-    def is_over(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
 
 
-class Source(Protocol):
-    def fetch(self) -> Token:
-        """A new token. LockedError where it cannot be had."""
+class Expiring(Protocol):
+    """A token, or AWS credentials."""
+
+    @property
+    def issued(self) -> float | None: ...
+
+    @property
+    def expires(self) -> float | None: ...
+
+    def is_expired(self, now: float) -> bool: ...
+
+
+T = TypeVar("T", bound=Expiring)
+T_co = TypeVar("T_co", bound=Expiring, covariant=True)
+
+
+class Source(Protocol[T_co]):
+    def fetch(self) -> T_co:
+        """A new token. AuthenticationError if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,91 +73,93 @@ def refresh(config: Client) -> Refresh:
     )
 
 
-def token(text: str, where: str, life: float | None = None, subject: str = "sub") -> Token:
-    """What a file or an endpoint gave. `life` is the endpoint's word for a token that cannot be looked into."""
+def token(text: str, where: str, lifetime: float | None = None, subject: str = "sub") -> Token:
+    """The token of a file or an endpoint. `lifetime` applies to tokens without an `exp` claim."""
     value = text.strip()
-    if len(value) > LARGEST or not _ALLOWED.fullmatch(value):
-        raise LockedError(f"OAUTHBEARER: what {where} holds is not a token", heals=True)
+    if len(value) > MAX_BYTES or not _ALLOWED.fullmatch(value):
+        raise AuthenticationError(f"OAUTHBEARER: no valid token from {where}", "check its content", retriable=True)
     claims = _claims(value)
     issued, expires = _time(claims.get("iat")), _time(claims.get("exp"))
-    if expires is None and life is not None:
-        expires = time.time() + life
+    if expires is None and lifetime is not None:
+        expires = time.time() + lifetime
     name = claims.get(subject)
     return Token(value, name if isinstance(name, str) else "", issued, expires)
 
 
 def read_token(path: Path) -> Token:
-    """From a file that somebody keeps fresh (a Kubernetes service account's, say): read anew for every login."""
+    """From a file that is renewed externally (of a Kubernetes service account, for example): read at every login."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise LockedError(f"OAUTHBEARER: {path}: {error.strerror}: no token to log in with", heals=True) from None
+        raise AuthenticationError(
+            f"OAUTHBEARER: token file {path}: {error.strerror}", "check the path and its permissions", retriable=True
+        ) from None
     return token(content.decode(errors="replace"), str(path))
 
 
-def renewal(held: Token, now: float, rules: Refresh, luck: float) -> float:
-    """When a token that was received just now is replaced, by Kafka's rule. `luck` from 0 to 1 spreads many clients."""
-    if held.expires is None:
-        return now + _UNKNOWN_LIFE
-    share = rules.factor + rules.jitter * luck
-    if now + rules.least_seconds + rules.buffer_seconds > held.expires:  # too short a life for any margin
-        return now + (held.expires - now) * share
-    start = now if held.issued is None else held.issued
-    wanted = start + (held.expires - start) * share
-    return max(min(wanted, held.expires - rules.buffer_seconds), now + rules.least_seconds)
+def renewal(current: Expiring, now: float, rules: Refresh, spread: float) -> float:
+    """When to renew a token received now, by Kafka's rule. `spread` (0 to 1) staggers the renewals of many clients."""
+    if current.expires is None:
+        return now + _UNKNOWN_LIFETIME
+    share = rules.factor + rules.jitter * spread
+    if now + rules.least_seconds + rules.buffer_seconds > current.expires:  # lifetime too short for the buffers
+        return now + (current.expires - now) * share
+    start = now if current.issued is None else current.issued
+    due = start + (current.expires - start) * share
+    return max(min(due, current.expires - rules.buffer_seconds), now + rules.least_seconds)
 
 
-class Keeper:
-    """The token of one login, shared by all connections; whoever asks when it is due renews it, the others go on."""
+class TokenCache(Generic[T]):
+    """The token of one login, shared by all connections. One caller renews it when due; the others use the old one."""
 
-    def __init__(self, source: Source, rules: Refresh, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, source: Source[T], rules: Refresh, clock: Callable[[], float] = time.time) -> None:
         self._source, self._rules, self._clock = source, rules, clock
         self._lock = threading.Lock()
-        self._held: Token | None = None
+        self._current: T | None = None
         self._due = 0.0
-        self._failed: tuple[float, LockedError] | None = None
+        self._failed: tuple[float, AuthenticationError] | None = None
 
-    def token(self) -> tuple[Token, bool]:
-        """The token, and whether it was fetched by this very call."""
-        held, now = self._held, self._clock()
-        if held is not None and not held.is_over(now):
+    def token(self) -> tuple[T, bool]:
+        """The token, and whether this call fetched it."""
+        current, now = self._current, self._clock()
+        if current is not None and not current.is_expired(now):
             if now < self._due or not self._lock.acquire(blocking=False):
-                return held, False
+                return current, False
         else:
             self._lock.acquire()
         try:
-            return self._renewed(held, now)
+            return self._renew(current, now)
         finally:
             self._lock.release()
 
-    def drop(self, refused: Token) -> None:
-        """The broker does not want it: the next login asks for another."""
+    def drop(self, rejected: T) -> None:
+        """The broker rejected it: the next login fetches another."""
         with self._lock:
-            if self._held is refused:
-                self._held = None
+            if self._current is rejected:
+                self._current = None
 
-    def _renewed(self, seen: Token | None, asked: float) -> tuple[Token, bool]:
-        if self._held is not None and self._held is not seen and not self._held.is_over(self._clock()):
-            return self._held, False  # somebody was faster
-        if self._failed is not None and self._failed[0] > asked:  # while we waited; to ask again would take as long
-            raise LockedError(str(self._failed[1]), heals=self._failed[1].heals)
+    def _renew(self, seen: T | None, requested: float) -> tuple[T, bool]:
+        if self._current is not None and self._current is not seen and not self._current.is_expired(self._clock()):
+            return self._current, False  # renewed by another thread
+        if self._failed is not None and self._failed[0] > requested:  # while waiting; a retry would take as long
+            raise copy.copy(self._failed[1])
         try:
             fresh = self._source.fetch()
-        except LockedError as error:
+        except AuthenticationError as error:
             now = self._clock()
             self._failed = (now, error)
-            if self._held is None or self._held.is_over(now):
+            if self._current is None or self._current.is_expired(now):
                 raise
-            self._due = now + _AGAIN
-            return self._held, False
-        self._held = fresh
-        self._due = renewal(fresh, self._clock(), self._rules, random.random())  # noqa: S311  (no secret)
+            self._due = now + _RETRY_SECONDS
+            return self._current, False
+        self._current = fresh
+        self._due = renewal(fresh, self._clock(), self._rules, random.random())  # noqa: S311  (not a secret)
         return fresh, True
 
 
 def encoded(content: bytes) -> str:
-    """base64url without padding, as all parts of a JWT."""
+    """base64url without padding, as in a JWT."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
@@ -149,7 +168,7 @@ def json_part(content: dict[str, Any]) -> str:
 
 
 def _claims(value: str) -> dict[str, Any]:
-    """Of a JWT; nothing of a token that is only a reference."""
+    """The claims of a JWT; empty for an opaque token."""
     parts = value.split(".")
     if len(parts) != 3:
         return {}
@@ -161,6 +180,6 @@ def _claims(value: str) -> dict[str, Any]:
 
 
 def _time(claim: object) -> float | None:
-    """Seconds since 1970; an absurd number is none."""
+    """Seconds since 1970; None if out of range."""
     usable = isinstance(claim, int | float) and not isinstance(claim, bool) and 0 <= claim < 1e12
     return float(claim) if usable and isinstance(claim, int | float) else None

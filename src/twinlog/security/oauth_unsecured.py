@@ -1,4 +1,4 @@
-"""Tokens that nobody signed, from `unsecuredLogin*` options: only for brokers that were set up to believe anyone."""
+"""Unsigned tokens from `unsecuredLogin*` options, for brokers configured to accept them (development only)."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _LIST: Final = "unsecuredLoginListClaim_"
 
 
 def token(options: Mapping[str, str]) -> Token:
-    """As Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes it."""
+    """Created as by Kafka's OAuthBearerUnsecuredLoginCallbackHandler."""
     name = options.get("unsecuredLoginPrincipalClaimName", "").strip() or "sub"
     claims: dict[str, Any] = {}
     now = time.time()
@@ -28,19 +28,20 @@ def token(options: Mapping[str, str]) -> Token:
             elif claim := option.removeprefix(_LIST) if option.startswith(_LIST) else "":
                 claims[claim] = _list(text)
     except ValueError:
-        raise ConfigError(f"{KEY}: {_NUMBER}* and unsecuredLoginLifetimeSeconds are numbers") from None
+        raise ConfigError(f"{KEY}: {_NUMBER}* or unsecuredLoginLifetimeSeconds is not a number", "correct it") from None
     if {"iat", "exp"} & set(claims):
-        raise ConfigError(f"{KEY}: the claims iat and exp are reckoned: remove them")
+        raise ConfigError(f"{KEY}: the claims iat and exp are computed", "remove them")
     subject = claims.get(name)
     if not isinstance(subject, str) or not subject:
         raise ConfigError(
-            f'{KEY}: OAUTHBEARER has no token: set sasl.oauthbearer.token.endpoint.url, or {_STRING}{name}="..." '
-            "for brokers that take unsigned tokens"
+            f"{KEY}: OAUTHBEARER has no token source",
+            "set sasl.oauthbearer.token.endpoint.url, or "
+            f'{_STRING}{name}="..." for brokers that accept unsigned tokens',
         )
-    made = f"{json_part({'alg': 'none'})}.{json_part({'exp': expires, 'iat': now, **claims})}."
-    return Token(made, subject, now, expires)
+    unsigned = f"{json_part({'alg': 'none'})}.{json_part({'exp': expires, 'iat': now, **claims})}."
+    return Token(unsigned, subject, now, expires)
 
 
 def _list(text: str) -> list[str]:
-    """The first character parts the others: `|a|b`."""
+    """The first character is the separator: `|a|b`."""
     return text[1:].split(text[0]) if len(text) > 1 else []

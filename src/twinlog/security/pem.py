@@ -1,7 +1,7 @@
-"""PEM as Kafka reads it (KIP-651): text around the blocks, line ends of any kind or none, one private key.
+"""Reads PEM as Kafka does (KIP-651): text around the blocks, any line endings or none, one private key.
 
-Not OpenSSL's reader, since that wants lines: a key that came through an environment variable or a one-line property
-has blanks instead, and Kafka takes it.
+OpenSSL's reader requires line breaks. Kafka does not: a key from an environment variable or a one-line property has
+blanks instead.
 """
 
 import base64
@@ -9,7 +9,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from twinlog.security.store import KeyEntry, Store, StoreError
+from twinlog.security.keystore_entries import KeyEntry, Store, StoreError
 
 _MARK = re.compile(r"(?<!-)-+(BEGIN|END)\s{0,8}([A-Z0-9 ]{1,40}?)-+")  # linear, however many dashes there are
 
@@ -17,38 +17,38 @@ _MARK = re.compile(r"(?<!-)-+(BEGIN|END)\s{0,8}([A-Z0-9 ]{1,40}?)-+")  # linear,
 def certificates(text: str) -> tuple[bytes, ...]:
     found = tuple(_decoded(body) for label, body in _blocks(text) if label.endswith("CERTIFICATE"))
     if not found:
-        raise StoreError("there is no certificate in it (-----BEGIN CERTIFICATE-----)")
+        raise StoreError("no certificate found", "add a block that begins with -----BEGIN CERTIFICATE-----")
     return found
 
 
 def read(key: str, chain: str) -> Store:
-    """A keystore: the key and its certificates, which may stand in one text."""
+    """A private key and its certificates; `key` and `chain` may be the same text."""
     keys = [(label, body) for label, body in _blocks(key) if label.endswith("PRIVATE KEY")]
     if not keys:
-        raise StoreError("there is no private key in it (-----BEGIN PRIVATE KEY-----)")
+        raise StoreError("no private key found", "add a block that begins with -----BEGIN PRIVATE KEY-----")
     if len(keys) > 1:
-        raise StoreError(f"there are {len(keys)} private keys in it: leave one")
+        raise StoreError(f"{len(keys)} private keys found, expected one", "remove the others")
     ((label, body),) = keys
     if ":" in body:  # Proc-Type and DEK-Info
-        raise StoreError(f"its {label} is encrypted in OpenSSL's old way: convert it with openssl pkcs8 -topk8")
-    # Kafka refuses PKCS1 and SEC1 ("RSA PRIVATE KEY", "EC PRIVATE KEY"). The label changes nothing of what the key
-    # is, and openssl writes them still, so they are taken.
+        raise StoreError(f"{label} has OpenSSL's legacy encryption", "convert it with openssl pkcs8 -topk8")
+    # Kafka rejects PKCS1 and SEC1 ("RSA PRIVATE KEY", "EC PRIVATE KEY"); openssl still writes them, so they are
+    # accepted here.
     return Store((KeyEntry("", _decoded(body), certificates(chain)),), ())
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    begun: re.Match[str] | None = None
+    begin: re.Match[str] | None = None
     for mark in _MARK.finditer(text):
         if mark[1] == "BEGIN":
-            begun = mark
-        elif begun is not None and begun[2].strip() == mark[2].strip():
-            yield mark[2].strip(), text[begun.end() : mark.start()]
-            begun = None
+            begin = mark
+        elif begin is not None and begin[2].strip() == mark[2].strip():
+            yield mark[2].strip(), text[begin.end() : mark.start()]
+            begin = None
 
 
 def _decoded(body: str) -> bytes:
     text = "".join("".join(line.split()) for line in body.splitlines() if ":" not in line)
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)  # Java can do without the last =
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)  # Java does not require the padding
     except (binascii.Error, ValueError):
-        raise StoreError("a block in it is not base64") from None
+        raise StoreError("damaged PEM block (not base64)", "check the PEM text") from None

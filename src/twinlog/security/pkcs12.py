@@ -1,7 +1,7 @@
-"""PKCS12 files as Java understands them: several keys, trusted certificates, parts that are open without a password.
+"""Reads PKCS12 files as Java does: several keys, trusted certificates, unencrypted parts without a password.
 
-Not `cryptography`'s reader, because it gives one key only, cannot tell a trusted certificate from one that merely
-belongs to a key's chain, and does as many iterations as a damaged file asks for.
+`cryptography` (50.0) decrypts what keytool and openssl write, but returns only the first key, drops Java's mark of
+trusted certificates, needs the password for unencrypted parts, and does not limit the iterations of a damaged file.
 """
 
 import hashlib
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from twinlog.security import pbe
+from twinlog.security import password_encryption
 from twinlog.security.asn1 import OCTETS, SEQUENCE, SET, CertificateNames, Node, certificate_names, parse
-from twinlog.security.store import KeyEntry, Store, StoreError, WrongPasswordError
+from twinlog.security.keystore_entries import KeyEntry, Store, StoreError, WrongPasswordError
 
 _DATA: Final = "1.2.840.113549.1.7.1"
 _ENCRYPTED: Final = "1.2.840.113549.1.7.6"
@@ -20,7 +20,7 @@ _BAG: Final = "1.2.840.113549.1.12.10.1."
 _X509: Final = "1.2.840.113549.1.9.22.1"
 _NAME: Final = "1.2.840.113549.1.9.20"
 _ID: Final = "1.2.840.113549.1.9.21"
-_TRUSTED: Final = "2.16.840.1.113894.746875.1.1"  # Java's mark of a certificate that is meant to be trusted
+_TRUSTED: Final = "2.16.840.1.113894.746875.1.1"  # Java's attribute of a trusted certificate
 _LONGEST_CHAIN: Final = 20
 
 Issuers = dict[bytes, tuple[bytes, CertificateNames]]  # subject -> certificate
@@ -30,17 +30,17 @@ Issuers = dict[bytes, tuple[bytes, CertificateNames]]  # subject -> certificate
 class _Found:
     keys: list[tuple[str, bytes, bytes | None]] = field(default_factory=list)  # alias, key, id
     certificates: list[tuple[bytes, bytes | None, bool]] = field(default_factory=list)  # DER, id, marked as trusted
-    locked: bool = False
+    encrypted: bool = False
 
 
 def read(data: bytes, password: str | None) -> Store:
-    """Without a password its digest is not checked and its encrypted parts are skipped: as Java does it."""
+    """As in Java, without a password the digest is not checked and encrypted parts are skipped."""
     version, safe, *mac = parse(data).sequence(2)
     if version.integer() != 3:
-        raise StoreError("it is not a PKCS12 file")
+        raise StoreError("not a PKCS12 file")
     kind, *content = safe.sequence(2)
     if kind.oid() != _DATA:
-        raise StoreError("it is signed with a public key, which is not supported")
+        raise StoreError("PKCS12 with public-key integrity is not supported", password_encryption.CONVERT)
     inside = content[0].explicit(0).octets()
     if mac and password is not None:
         password = _check_mac(mac[0], inside, password)
@@ -55,14 +55,14 @@ def _read_part(part: Node, password: str | None, found: _Found) -> None:
     if kind.oid() == _DATA:
         _read_bags(parse(content[0].explicit(0).octets()), found)
     elif kind.oid() != _ENCRYPTED:
-        raise StoreError("a part of it is encrypted for a public key, which is not supported")
+        raise StoreError("PKCS12 with public-key encryption is not supported", password_encryption.CONVERT)
     elif password is None:
-        found.locked = True
+        found.encrypted = True
     else:
-        _, algorithm, *sealed = content[0].explicit(0).sequence(2)[1].sequence(2)
-        if not sealed:
-            raise StoreError("an encrypted part of it is empty")
-        plain = pbe.decrypt(algorithm, sealed[0].octets(), password)
+        _, algorithm, *encrypted = content[0].explicit(0).sequence(2)[1].sequence(2)
+        if not encrypted:
+            raise StoreError("damaged file (encrypted part empty)")
+        plain = password_encryption.decrypt(algorithm, encrypted[0].octets(), password)
         _read_bags(parse(plain), found)
 
 
@@ -72,7 +72,7 @@ def _read_bags(bags: Node, found: _Found) -> None:
         inside = value.explicit(0)
         attributes = _attributes(rest[0]) if rest else {}
         match kind.oid().removeprefix(_BAG):
-            case "1" | "2":  # an open key, an encrypted one
+            case "1" | "2":  # a plain key, an encrypted key
                 found.keys.append((_text(attributes.get(_NAME)), inside.whole, _octets(attributes.get(_ID))))
             case "3":
                 form, *certificate = inside.sequence(2)
@@ -106,8 +106,8 @@ def _store(found: _Found) -> Store:
     marked = tuple(der for der, _, trusted in found.certificates if trusted)
     others = tuple(der for der, _, trusted in found.certificates if not trusted)
     if not found.keys and not marked:
-        # openssl does not set Java's mark, so Java trusts nothing of such a file. But where there is no key, there is
-        # nothing else that these certificates could be for.
+        # openssl does not set Java's attribute, so Java trusts nothing in such a file. But in a file without a key,
+        # certificates can only be meant as trusted.
         marked, others = others, ()
     issuers = by_subject(der for der, _, _ in found.certificates)
     ids = {identity: der for der, identity, _ in reversed(found.certificates) if identity is not None}
@@ -115,7 +115,7 @@ def _store(found: _Found) -> Store:
     for alias, key, identity in found.keys:
         leaf = ids.get(identity) if identity is not None else None
         keys.append(KeyEntry(alias, key, chain_from(leaf, issuers) if leaf else ()))
-    return Store(tuple(keys), marked, others, found.locked)
+    return Store(tuple(keys), marked, others, found.encrypted)
 
 
 def by_subject(certificates: Iterable[bytes]) -> Issuers:
@@ -127,7 +127,7 @@ def by_subject(certificates: Iterable[bytes]) -> Issuers:
 
 
 def chain_from(leaf: bytes, issuers: Issuers) -> tuple[bytes, ...]:
-    """The certificate and those that issued it, one from the other, as far as they are there."""
+    """The certificate followed by its issuers, as far as they are present."""
     chain, names = [leaf], certificate_names(leaf)
     while names.issuer != names.subject and names.issuer in issuers and len(chain) < _LONGEST_CHAIN:
         der, names = issuers[names.issuer]
@@ -138,26 +138,26 @@ def chain_from(leaf: bytes, issuers: Issuers) -> tuple[bytes, ...]:
 
 
 def _check_mac(mac: Node, inside: bytes, password: str) -> str:
-    """The password as the file means it: an empty one was written in two ways."""
+    """Checks the file's digest. An empty password has two encodings."""
     info, *parameters = mac.sequence(2)
     algorithm, wanted = info.sequence(2)[:2]
     name, *more = algorithm.sequence(1)
     digest = wanted.expect(OCTETS).octets()
-    if name.oid() == pbe.PBMAC1:
+    if name.oid() == password_encryption.PBMAC1:
         if not more:
-            raise StoreError("its digest is damaged")
+            raise StoreError("damaged file (digest)")
         derivation, kind = more[0].sequence(2)[:2]
-        hashed = pbe.hmac_digest(kind)
-        keys = [pbe.pbkdf2(derivation, password, len(digest))]
+        hashed = password_encryption.hmac_digest(kind)
+        keys = [password_encryption.pbkdf2(derivation, password, len(digest))]
     else:
-        if name.oid() not in pbe.DIGESTS:
-            raise StoreError(f"its digest is not supported (object identifier {name.oid()})")
-        hashed = pbe.DIGESTS[name.oid()]
-        salt = pbe.checked_salt(parameters[0])
-        rounds = pbe.iterations(parameters[1]) if len(parameters) > 1 else 1
-        secrets = [pbe.bmp(password)] if password else [pbe.bmp(""), b""]
+        if name.oid() not in password_encryption.DIGESTS:
+            raise StoreError(f"digest {name.oid()} is not supported", password_encryption.CONVERT)
+        hashed = password_encryption.DIGESTS[name.oid()]
+        salt = password_encryption.checked_salt(parameters[0])
+        rounds = password_encryption.iterations(parameters[1]) if len(parameters) > 1 else 1
+        secrets = [password_encryption.bmp(password)] if password else [password_encryption.bmp(""), b""]
         size = hashlib.new(hashed).digest_size
-        keys = [pbe.pkcs12_key(hashed, 3, secret, salt, rounds, size) for secret in secrets]
+        keys = [password_encryption.pkcs12_key(hashed, 3, secret, salt, rounds, size) for secret in secrets]
     if not any(hmac.compare_digest(hmac.new(key, inside, hashed).digest(), digest) for key in keys):
-        raise WrongPasswordError("the password is wrong, or the file is damaged")
+        raise WrongPasswordError("wrong password or damaged file")
     return password

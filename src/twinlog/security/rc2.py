@@ -1,6 +1,6 @@
-"""RC2 (RFC 2268), decrypting only: until 2021 keytool and openssl hid the certificates of every PKCS12 file with it.
+"""RC2 decryption (RFC 2268): until 2021 keytool and openssl encrypted the certificates of PKCS12 files with it.
 
-`cryptography` has RC2 for keys of 128 bits alone, and these files use 40. It guards nothing today; it must be read.
+`cryptography` supports 128-bit RC2 keys only; these files use 40 bits.
 """
 
 _PI = bytes.fromhex(
@@ -16,7 +16,7 @@ _BLOCK = 8
 
 
 def decrypt_cbc(key: bytes, iv: bytes, data: bytes) -> bytes:
-    """Padding and all. The effective key is as long as the key itself; `data` is whole blocks."""
+    """The result includes the padding. The effective key length is that of the key; `data` is complete blocks."""
     words = _expand(key)
     plain, before = bytearray(), iv
     for at in range(0, len(data), _BLOCK):

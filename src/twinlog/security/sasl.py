@@ -1,31 +1,32 @@
-"""SASL, whatever the mechanism: what a client says to log in, from `sasl.mechanism` and `sasl.jaas.config`.
+"""SASL logins of every mechanism, from `sasl.mechanism` and `sasl.jaas.config`.
 
-Knows of no Kafka request. Whoever speaks to the broker carries the bytes:
+Independent of Kafka's requests: the caller exchanges the bytes with the broker.
 
     exchange = login(config, host)
     token: bytes | None = exchange.first()
     while token is not None:
-        token = exchange.next(what the broker answers to it)
+        token = exchange.next(the broker's response)
 
-Where the broker answers with an error instead, `exchange.refused(its words)` is the LockedError to raise.
+If the broker responds with an error, raise `exchange.refused(its message)`.
 """
 
 from typing import Final, Protocol
 
 from twinlog.config.flows import Client
-from twinlog.errors import ConfigError, LockedError
-from twinlog.security import gssapi, jaas, oauth, scram
+from twinlog.errors import AuthenticationError, ConfigError
+from twinlog.security import gssapi, jaas, msk_iam, oauth, scram
 from twinlog.security.jaas import LoginModule, login_module
-from twinlog.security.words import one_line
+from twinlog.text import one_line
 
-MECHANISMS: Final = ("PLAIN", *scram.MECHANISMS, "OAUTHBEARER", "GSSAPI")
+MECHANISMS: Final = ("PLAIN", *scram.MECHANISMS, "OAUTHBEARER", "GSSAPI", msk_iam.MECHANISM)
 
-# PLAIN takes ScramLoginModule too: either hands on a name and a password, and with Kafka's client it works.
+# PLAIN also accepts ScramLoginModule, as in Kafka's client: both supply a username and a password.
 _MODULES: Final = {
     "PLAIN": (jaas.PLAIN, jaas.SCRAM),
     **dict.fromkeys(scram.MECHANISMS, (jaas.SCRAM,)),
     "OAUTHBEARER": (jaas.OAUTH,),
     "GSSAPI": (jaas.KERBEROS,),
+    msk_iam.MECHANISM: (jaas.AWS,),
 }
 _JAVA_CODE: Final = ("sasl.login.class", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class")
 
@@ -35,44 +36,47 @@ class Exchange(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """What goes into SaslHandshake."""
+        """For the SaslHandshake request."""
 
     def first(self) -> bytes:
-        """What goes into the first SaslAuthenticate."""
+        """For the first SaslAuthenticate request."""
 
     def next(self, challenge: bytes) -> bytes | None:
-        """What goes into the next one; None when the login is done. LockedError where it cannot be."""
+        """For the next one; None when the login is complete. AuthenticationError if it cannot succeed."""
 
-    def refused(self, reason: str) -> LockedError:
-        """The broker said no, in these words: one line with what to check."""
+    def refused(self, reason: str) -> AuthenticationError:
+        """The error for the broker's rejection, with what to check."""
 
 
 def login(config: Client, host: str) -> Exchange:
-    """Everything that a login on a connection to `host` needs. May ask a token endpoint or a KDC, so it may take time.
+    """A login on a connection to `host`.
 
-    ConfigError where the settings cannot work, LockedError where a token or a ticket is not to be had.
+    May contact a token endpoint, AWS or a KDC, so it may take time.
+    ConfigError if the settings cannot work, AuthenticationError if there is no token or ticket.
     """
     mechanism = config["sasl.mechanism"]
     if mechanism not in MECHANISMS:
-        raise ConfigError(f"sasl.mechanism = {mechanism}: expected one of {', '.join(MECHANISMS)}")
+        raise ConfigError(f"sasl.mechanism = {mechanism}: not supported", f"use one of {', '.join(MECHANISMS)}")
     module = login_module(config)
     if module.kind not in _MODULES[mechanism]:
         raise ConfigError(
-            f"sasl.jaas.config: {module.short} does not fit sasl.mechanism = {mechanism}: "
-            f"expected {_MODULES[mechanism][0]}"
+            f"sasl.jaas.config: {module.short} does not fit sasl.mechanism = {mechanism}",
+            f"use {_MODULES[mechanism][0]}",
         )
     for key in _JAVA_CODE if mechanism != "OAUTHBEARER" else _JAVA_CODE[:-1]:
-        if config[key]:
-            raise ConfigError(f"{key} = {config[key]} is Java code, which does not run here: remove it")
+        if config[key] and not (mechanism == msk_iam.MECHANISM and msk_iam.is_handler(config[key])):
+            raise ConfigError(f"{key} = {config[key]}: Java classes cannot be run", "remove it")
     if mechanism == "OAUTHBEARER":
         return oauth.oauth(config, module)
+    if mechanism == msk_iam.MECHANISM:
+        return msk_iam.msk_iam(config, module, host)
     if mechanism == "GSSAPI":
         return gssapi.gssapi(config, module, host)
     return plain(module) if mechanism == "PLAIN" else scram.scram(mechanism, module)
 
 
 class Plain:
-    """PLAIN (RFC 4616): name and password as they are, so TLS must hide them."""
+    """PLAIN (RFC 4616): username and password in clear text, to be protected by TLS."""
 
     mechanism = "PLAIN"
 
@@ -84,17 +88,17 @@ class Plain:
         return f"\0{self.user}\0{self._password}".encode(errors="replace")  # as Java does
 
     def next(self, challenge: bytes) -> None:
-        """Whatever an accepting broker says (Kafka: nothing), it is done."""
+        """None: the login is complete, whatever the broker's response (Kafka's is empty)."""
 
-    def refused(self, reason: str) -> LockedError:
-        return LockedError(
-            f"PLAIN: user {self.user!r} is refused ({one_line(reason, [self._password])}): "
-            "check username and password in sasl.jaas.config"
+    def refused(self, reason: str) -> AuthenticationError:
+        return AuthenticationError(
+            f"PLAIN: authentication failed for user {self.user!r}: {one_line(reason, [self._password])}",
+            "check username and password in sasl.jaas.config",
         )
 
 
 def plain(module: LoginModule) -> Plain:
     user, password = module.required("username"), module.required("password")
     if "\0" in user + password:
-        raise ConfigError("sasl.jaas.config: PLAIN has no room for a zero character in username or password")
+        raise ConfigError("sasl.jaas.config: PLAIN cannot send a NUL character in username or password", "remove it")
     return Plain(user, password)

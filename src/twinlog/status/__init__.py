@@ -1,1 +1,1 @@
-"""One snapshot of everything, put together from what tasks report."""
+"""The status of flows, assembled from the reports of their tasks and supervisors."""

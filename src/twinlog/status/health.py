@@ -1,201 +1,202 @@
-"""Is a flow well? One of three words, and the reasons, in words that say what to do. Pure."""
+"""The health of a flow: healthy, lagging or broken, with reasons. Pure."""
 
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from twinlog.journal.instances import WINDOW_MS
+from twinlog.model import TopicPartition
+from twinlog.status.reason import LEVELS, SHOWN, Level, Reason, ReasonCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from twinlog.status.flow import FlowStatus
     from twinlog.status.partition import PartitionStatus
 
-Level = Literal["healthy", "lagging", "broken"]
-Reason = tuple[Level, str]
-
-LEVELS: Final[tuple[Level, ...]] = ("healthy", "lagging", "broken")
 MAX_LAG_SECONDS: Final = 60.0
-LASTS: Final = 15.0  # seconds for which an error, or an open transaction, may be one that goes by itself
+TRANSIENT_SECONDS: Final = 15.0  # an error, or an open transaction, that is shorter may pass
 _SLOW_START: Final = 60.0
-_QUIET: Final = 30.0  # tasks report at least every 10 seconds
-_NO_BEAT: Final = 60.0
-_SHOWN: Final = 3  # reasons of one kind
+_TASKS_SILENT: Final = 30.0  # tasks report at least every 10 seconds
+_HEARTBEAT_OLD: Final = 60.0
+_TREND_POINTS: Final = 13  # about a minute of the flow's history
+_CONFLICTS: Final = frozenset({"taken over", "refused"})  # kinds of events
+_UNKNOWN: Final = float("inf")  # a lag in seconds that is not known counts as the longest
+
+Late = list[tuple[float, "PartitionStatus"]]
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The worst reason first; a healthy flow may have some, too, that are only worth knowing."""
+    """The worst reason first. A healthy flow may have reasons, too: they are for information."""
 
     level: Level
-    reasons: list[str] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
 
 
 def judge(flow: "FlowStatus", max_lag_seconds: float, now: float) -> Health:
-    """Lagging: something is more than `max_lag_seconds` behind. Broken: it will not get better by itself."""
-    found: list[Reason] = [
+    """Lagging: something is more than `max_lag_seconds` behind. Broken: it needs an operator."""
+    found = [
         *_state(flow, now),
         *_stopped(flow),
-        *_troubled(flow, now),
-        *_waiting(flow, max_lag_seconds, now),
+        *_failing(flow, now),
+        *_blocked(flow, max_lag_seconds, now),
         *_behind(flow, max_lag_seconds, now),
-        *_beats(flow, now),
+        *_throttled(flow, flow.behind, now),
+        *_heartbeats(flow, now),
+        *_conflicts(flow, now),
         *_losses(flow),
     ]
-    found.sort(key=lambda each: LEVELS.index(each[0]), reverse=True)
-    return Health(found[0][0] if found else "healthy", [text for _, text in found])
+    found.sort(key=lambda reason: LEVELS.index(reason.level), reverse=True)
+    return Health(found[0].level if found else "healthy", found)
 
 
 def _state(flow: "FlowStatus", now: float) -> list[Reason]:
-    error = f": {flow.error}" if flow.error else ""
-    if flow.unseen:
-        return [("broken", flow.unseen)]
-    since_start, quiet = now - flow.began_ms / 1000, now - flow.reported_at
+    if flow.observation_error:
+        return [Reason(ReasonCode.OBSERVATION_FAILED, "broken", args={"error": flow.observation_error})]
+    since_start, since_report = now - flow.began_ms / 1000, now - flow.reported_at
+    ended = {"reported_ms": flow.reported_ms, "now": now, "error": flow.error, "target": flow.target}
     match flow.state:
-        case "silent" if not flow.told_ms:
-            return [("broken", "nobody runs it, and nobody has in the last hour: start it with twinlog run")]
+        case "silent" if not flow.reported_ms:
+            return [Reason(ReasonCode.NOT_RUNNING, "broken")]
         case "silent":
-            since = _ago(flow.told_ms, now)
-            return [("broken", f"the process that ran it was last heard of {since}{error}: it is gone, or cut off")]
+            return [Reason(ReasonCode.SILENT, "broken", args=ended)]
         case "stopped":
-            return [("broken", f"it was stopped {_ago(flow.told_ms, now)}{error}: start it with twinlog run")]
+            return [Reason(ReasonCode.STOPPED, "broken", args=ended)]
         case "retrying":
-            return [("broken", f"it fails and is tried again{error}")]
+            return [Reason(ReasonCode.RETRYING, "broken", args={"error": flow.error})]
         case "paused":
-            return [("lagging" if flow.lag else "healthy", "it is paused: resume its connector to go on")]
+            return [Reason(ReasonCode.PAUSED, "lagging" if flow.lag else "healthy")]
         case "starting" if flow.began_ms and since_start > _SLOW_START:
-            return [("lagging", f"its tasks have not begun {span(since_start)} after the start{error}")]
+            args = {"seconds": since_start, "error": flow.error}
+            return [Reason(ReasonCode.SLOW_START, "lagging", args=args)]
         case "starting":
-            return [("healthy", "it is starting")]
-        case "running" if flow.reported_at and flow.partitions and quiet > _QUIET:
-            return [("broken", f"its tasks have said nothing for {span(quiet)}: has Spark room for them?")]
-        case "running" if flow.stood and not flow.partitions:
-            return [("healthy", "there is nothing to copy: no topic of the source is selected (see twinlog why)")]
+            return [Reason(ReasonCode.STARTING, "healthy")]
+        case "running" if flow.reported_at and flow.partitions and since_report > _TASKS_SILENT:
+            return [Reason(ReasonCode.TASKS_SILENT, "broken", args={"seconds": since_report})]
+        case "running" if flow.inspected and not flow.partitions:
+            return [Reason(ReasonCode.NO_TOPICS, "healthy")]
         case "running" if not flow.reported_at:
-            return [("lagging", f"no task has reported in {span(since_start)}: is a topic selected, has Spark room?")]
+            return [Reason(ReasonCode.NO_TASK_REPORT, "lagging", args={"seconds": since_start})]
     return []
 
 
 def _stopped(flow: "FlowStatus") -> list[Reason]:
-    stopped = sorted(
-        (each for each in flow.troubled if each.state == "stopped"), key=lambda each: (each.topic, each.partition)
-    )
-    found: list[Reason] = [("broken", f"{_name(each)} is stopped: {each.error}") for each in stopped[:_SHOWN]]
-    if len(stopped) > _SHOWN:
-        found.append(("broken", f"{len(stopped) - _SHOWN:,} more partitions are stopped"))
+    stopped = sorted((each for each in flow.failing if each.state == "stopped"), key=attrgetter("topic", "partition"))
+    found = [
+        Reason(ReasonCode.PARTITION_STOPPED, "broken", (each.tp,), {"error": each.error}) for each in stopped[:SHOWN]
+    ]
+    if others := stopped[SHOWN:]:
+        found.append(Reason(ReasonCode.MORE_STOPPED, "broken", _tps(others)))
     return found
 
 
-def _troubled(flow: "FlowStatus", now: float) -> list[Reason]:
-    """Those with the same error in one line: it is mostly that of a broker."""
+def _failing(flow: "FlowStatus", now: float) -> list[Reason]:
+    """One reason for all partitions with the same error: it is mostly a broker's."""
     by_error: dict[str, list[PartitionStatus]] = {}
-    for each in flow.troubled:
+    for each in flow.failing:
         if each.state != "stopped":
             by_error.setdefault(each.error, []).append(each)
     found: list[Reason] = []
-    for error, some in sorted(by_error.items(), key=lambda each: -len(each[1]))[:_SHOWN]:
-        who = _name(some[0]) if len(some) == 1 else f"{len(some):,} partitions"
+    for error, some in sorted(by_error.items(), key=lambda each: -len(each[1]))[:SHOWN]:
         since = min(each.error_since for each in some)
-        if not since:  # nobody runs it: it is what would happen
-            found.append(("lagging", f"{who}: {error}"))
-        else:
-            level: Level = "broken" if now - since > LASTS else "healthy"
-            found.append((level, f"{who} cannot go on for {span(now - since)}: {error}"))
+        level: Level = "lagging"
+        seconds = None
+        if since:  # else the flow does not run: this is the error that it would meet
+            seconds = now - since
+            level = "broken" if seconds > TRANSIENT_SECONDS else "healthy"
+        args = {"error": error, "seconds": seconds}
+        found.append(Reason(ReasonCode.PARTITIONS_FAILING, level, _tps(some), args))
     return found
 
 
-def _waiting(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
-    """Behind transactions that are open on the source. Their producers must end them, so each is named."""
-    found: list[tuple[float, PartitionStatus]] = []
-    for each in flow.behind:
-        seconds = each.lag_seconds_at(now)
-        if each.waits and each.state != "stopped" and (seconds is None or seconds > min(LASTS, most)):
-            found.append((float("inf") if seconds is None else seconds, each))
+def _blocked(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
+    """By transactions that are open on the source. Their producers must end them, so each is named."""
+    found = _late(flow, min(TRANSIENT_SECONDS, most), now, lambda each: each.blocked_at is not None)
     found.sort(key=lambda each: (-each[0], each[1].topic, each[1].partition))
     reasons: list[Reason] = []
-    for seconds, each in found[:_SHOWN]:
+    for seconds, each in found[:SHOWN]:
         level: Level = "lagging" if seconds > most else "healthy"
-        text = (
-            f"{_name(each)} waits for a transaction that is open at offset {each.stable} on {flow.source}: "
-            f"{each.lag:,} records behind, {_long(seconds)}; let its producer end it, or abort it there: "
-            f"kafka-transactions.sh abort --topic {each.topic} --partition {each.partition} "
-            f"--start-offset {each.stable}"
-        )
-        reasons.append((level, text))
-    if len(found) > _SHOWN:
-        level = "lagging" if found[_SHOWN][0] > most else "healthy"
-        reasons.append((level, f"{len(found) - _SHOWN:,} more partitions wait for open transactions"))
+        args = {"offset": each.blocked_at, "source": flow.source, "lag": each.lag, "seconds": _known(seconds)}
+        reasons.append(Reason(ReasonCode.OPEN_TRANSACTION, level, (each.tp,), args))
+    if others := found[SHOWN:]:
+        level = "lagging" if others[0][0] > most else "healthy"
+        reasons.append(Reason(ReasonCode.MORE_OPEN_TRANSACTIONS, level, _tps(each for _, each in others)))
     return reasons
 
 
 def _behind(flow: "FlowStatus", most: float, now: float) -> list[Reason]:
-    """Those that work would help: what is stopped or waits has been told of."""
-    late: list[tuple[float, PartitionStatus]] = []
-    for each in flow.behind:
-        seconds = each.lag_seconds_at(now)
-        if not each.waits and each.state != "stopped" and (seconds is None or seconds > most):
-            late.append((float("inf") if seconds is None else seconds, each))
+    """Partitions that more work would help: the stopped and the blocked have reasons of their own."""
+    late = _late(flow, most, now, lambda each: each.blocked_at is None)
     if not late:
         return []
     seconds, worst = max(late, key=lambda each: (each[0], each[1].lag))
-    records = sum(each.lag for _, each in late)
-    what = f"{_name(worst)} is" if len(late) == 1 else f"{len(late):,} partitions are"
-    text = f"{what} behind by {records:,} records, {_long(seconds)}"
-    if len(late) > 1:
-        text += f", most of all {_name(worst)}"
-    return [("lagging", text + _prospect(flow, records, now))]
+    throttled = _throttled(flow, (each for _, each in late), now)
+    trend = [point[1] for point in flow.history.points()[-_TREND_POINTS:]]
+    args = {
+        "lag": sum(each.lag for _, each in late),
+        "seconds": _known(seconds),
+        "worst": worst.tp,
+        "rate": flow.rates_at(now)[0] if flow.state in {"running", "starting"} else None,
+        "throttled": (throttled[0].args["side"], throttled[0].args["cluster"]) if throttled else None,
+        "growing": len(trend) > 2 and trend[-1] > trend[0],
+    }
+    return [Reason(ReasonCode.BEHIND, "lagging", _tps(each for _, each in late), args)]
 
 
-def _long(seconds: float) -> str:
-    return "for how long is not known" if seconds == float("inf") else span(seconds)
-
-
-def _prospect(flow: "FlowStatus", records: int, now: float) -> str:
-    """Why, as far as that can be told, and for how long still."""
-    if flow.state not in {"running", "starting"}:
-        return ""
-    speed, _ = flow.rates_at(now)
-    if speed <= 0:
-        return ": nothing is copied now"
-    trend = [point[1] for point in flow.history.points()[-13:]]
-    if len(trend) > 2 and trend[-1] > trend[0]:
-        return f": {speed:,.0f} records/s are copied, and more arrive; give it more tasks (tasks.max) or cores"
-    return f": {speed:,.0f} records/s are copied, about {span(records / speed)} to go"
-
-
-def _beats(flow: "FlowStatus", now: float) -> list[Reason]:
-    if flow.heartbeat_ms is None or flow.state != "running" or now - flow.heartbeat_ms / 1000 <= _NO_BEAT:
-        return []
-    age = span(now - flow.heartbeat_ms / 1000)
-    return [("lagging", f"the newest heartbeat is {age} old: does {flow.target} take records?")]
-
-
-def _losses(flow: "FlowStatus") -> list[Reason]:
-    found: list[Reason] = []
-    for counter, text in (
-        ("lost", "{:,} records were gone from the source before they were copied"),
-        ("skipped", "{:,} records were refused by the target and left out"),
-        ("foreign", "{:,} records in remote topics were written by somebody else"),
-        ("duplicates", "up to {:,} records may be on the target twice"),
-    ):
-        if count := flow.total(counter):
-            found.append(("healthy", text.format(count) + " since this run began"))
+def _late(flow: "FlowStatus", most: float, now: float, wanted: "Callable[[PartitionStatus], bool]") -> Late:
+    found: Late = []
+    for each in flow.behind:
+        seconds = each.lag_seconds_at(now)
+        if wanted(each) and each.state != "stopped" and (seconds is None or seconds > most):
+            found.append((_UNKNOWN if seconds is None else seconds, each))
     return found
 
 
-def _name(each: "PartitionStatus") -> str:
-    return f"{each.topic}-{each.partition}"
+def _throttled(flow: "FlowStatus", partitions: "Iterable[PartitionStatus]", now: float) -> list[Reason]:
+    by_side: dict[str, list[PartitionStatus]] = {}
+    for each in partitions:
+        for side in each.throttled(now):
+            by_side.setdefault(side, []).append(each)
+    return [
+        Reason(ReasonCode.THROTTLED, "healthy", _tps(some), {"side": side, "cluster": getattr(flow, side)})
+        for side, some in sorted(by_side.items())
+    ]
 
 
-def _ago(milliseconds: int, now: float) -> str:
-    text = f"{span(now - milliseconds / 1000)} ago"
-    if not 0 <= milliseconds / 1000 <= now:  # a clock that is ahead, or somebody's joke
-        return text
-    return f"{text} ({time.strftime('%H:%M:%S', time.localtime(milliseconds / 1000))})"
+def _heartbeats(flow: "FlowStatus", now: float) -> list[Reason]:
+    if flow.heartbeat_ms is None or flow.state != "running":
+        return []
+    seconds = now - flow.heartbeat_ms / 1000
+    if seconds <= _HEARTBEAT_OLD:
+        return []
+    return [Reason(ReasonCode.HEARTBEAT_OLD, "lagging", args={"seconds": seconds, "target": flow.target})]
 
 
-def span(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.5 h`, `2.1 days`."""
-    seconds = max(seconds, 0.0)
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
+def _conflicts(flow: "FlowStatus", now: float) -> list[Reason]:
+    """Other instances were started for this flow while it ran."""
+    recent = [
+        event
+        for event in tuple(flow.events)
+        if event.get("kind") in _CONFLICTS and now - event.get("time", 0) / 1000 < WINDOW_MS / 1000
+    ]
+    if not recent:
+        return []
+    return [Reason(ReasonCode.INSTANCE_CONFLICT, "healthy", args={"event": recent[-1].get("text", "")})]
+
+
+def _losses(flow: "FlowStatus") -> list[Reason]:
+    found = []
+    for code in (ReasonCode.LOST, ReasonCode.SKIPPED, ReasonCode.FOREIGN, ReasonCode.DUPLICATES):
+        counter = code.value  # the counter's name
+        if count := flow.total(counter):
+            found.append(Reason(code, "healthy", _tps(flow.partitions_with(counter)), {"count": count}))
+    return found
+
+
+def _tps(partitions: "Iterable[PartitionStatus]") -> tuple[TopicPartition, ...]:
+    return tuple(each.tp for each in partitions)
+
+
+def _known(seconds: float) -> float | None:
+    return None if seconds == _UNKNOWN else seconds

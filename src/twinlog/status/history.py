@@ -1,4 +1,4 @@
-"""How a flow has been over the last hour: one point about every five seconds. Pure."""
+"""A flow's lag and rates over the last hour: one point about every five seconds. Pure."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Observes one flow from outside: by its journal while it runs, by a look at the clusters when nobody runs it."""
+"""Observes one flow from outside: by its journal while it runs, by inspecting both clusters while it does not."""
 
 import threading
 import time
@@ -8,114 +8,114 @@ from typing import Final
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import TwinlogError
 from twinlog.status.flow import FlowStatus
+from twinlog.status.idle_flow import newest_heartbeat, partitions_of
+from twinlog.status.journal_follower import JournalFollower
 from twinlog.status.partition import PartitionStatus
-from twinlog.status.standing import newest_heartbeat, partitions_of
-from twinlog.status.watch import Watch
-from twinlog.upkeep.checkpoints import CheckpointKeeper
-from twinlog.upkeep.group_look import GroupStatus
+from twinlog.sync.checkpoints import CheckpointSync
+from twinlog.sync.group_status import GroupStatus
 
-_RUNS: Final = frozenset({"starting", "running", "retrying"})  # whose reports say where partitions are
-_LOOK: Final = 15.0  # seconds between looks at clusters, while one watches
-_AGAIN: Final = 2.0  # seconds after which a cluster is asked again that did not answer
+_REPORTING: Final = frozenset({"starting", "running", "retrying"})  # states in which tasks report positions
+_INSPECT_INTERVAL: Final = 15.0  # seconds between inspections of the clusters
+_RETRY_INTERVAL: Final = 2.0  # seconds, after a cluster did not answer
 
 
 class Observer:
-    """`status` may be read from any thread, all else belongs to one."""
+    """`status` may be read from any thread; everything else belongs to one."""
 
     def __init__(self, config: FlowConfig, *, groups: bool = False) -> None:
         self.config = config
-        self._watch = Watch(config)
+        self._follower = JournalFollower(config)
         self._groups = groups and config.emits_checkpoints
-        self._keeper: CheckpointKeeper | None = None
-        self._looked_at = float("-inf")
-        self._stood: tuple[FlowStatus, str] | None = None  # whose state was seen last
-        self.ready = threading.Event()  # something is known
-        self.status: FlowStatus = self._watch.status
+        self._checkpoints: CheckpointSync | None = None
+        self._inspected_at = float("-inf")
+        self._last: tuple[FlowStatus, str] | None = None  # status and state at the last update
+        self.ready = threading.Event()  # a first status is known
+        self.status: FlowStatus = self._follower.status
 
     def close(self) -> None:
-        self._watch.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        self._follower.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
 
-    def look(self) -> None:
-        """All that can be known now. What cannot be is told in `status.unseen`."""
+    def observe(self) -> None:
+        """Once. `status.observation_error` is set if the status cannot be determined."""
         try:
-            self._watch.catch_up()
-            self._see()
+            self._follower.catch_up()
+            self._update()
         except (TwinlogError, OSError) as error:
-            self._blind(error)
+            self._on_error(error)
         self.ready.set()
 
     def follow(self, stop: threading.Event) -> None:
-        """Until it is told to stop, in a thread of its own."""
-        self.look()
+        """Until `stop` is set, in a thread of its own."""
+        self.observe()
         while not stop.is_set():
             try:
-                self._watch.listen(500)
-                self._watch.settle()
-                self._see()
+                self._follower.poll(500)
+                self._follower.check_silent()
+                self._update()
             except (TwinlogError, OSError) as error:
-                self._blind(error)
-                stop.wait(_AGAIN)
+                self._on_error(error)
+                stop.wait(_RETRY_INTERVAL)
 
-    def _see(self) -> None:
-        status = self._watch.status
-        status.unseen = ""
+    def _update(self) -> None:
+        status = self._follower.status
+        status.observation_error = ""
         now = time.monotonic()
-        told = status.state in _RUNS and status.reported_at > 0
-        if self._stood != (status, status.state) and not told:
-            self._looked_at = float("-inf")
-        if now - self._looked_at >= _LOOK:
-            self._looked_at = now
-            if not told:
-                stand(status, self._partitions(status))
+        reported = status.state in _REPORTING and status.reported_at > 0
+        if self._last != (status, status.state) and not reported:
+            self._inspected_at = float("-inf")
+        if now - self._inspected_at >= _INSPECT_INTERVAL:
+            self._inspected_at = now
+            if not reported:
+                merge_inspected(status, self._partitions(status))
                 status.heartbeat_ms = status.heartbeat_ms or newest_heartbeat(self.config)
             if self._groups:
-                status.seen(self._stand_of_groups())
-        self._stood = (status, status.state)
+                status.set_groups(self._group_status())
+        self._last = (status, status.state)
         self.status = status
 
     def _partitions(self, status: FlowStatus) -> list[PartitionStatus]:
         try:
             return partitions_of(self.config)
         except (TwinlogError, OSError) as error:
-            status.unseen = f"what waits to be copied cannot be counted: {error}"
+            status.observation_error = f"backlog unknown: {error}"
             return list(status.partitions.values())
 
-    def _stand_of_groups(self) -> list[GroupStatus]:
-        self._keeper = self._keeper or CheckpointKeeper(self.config, lambda _about, _text: None)
-        return self._keeper.look()
+    def _group_status(self) -> list[GroupStatus]:
+        self._checkpoints = self._checkpoints or CheckpointSync(self.config, lambda _about, _text: None)
+        return self._checkpoints.read_status()
 
-    def _blind(self, error: Exception) -> None:
-        status = self._watch.status
-        status.unseen = f"how it is cannot be seen: {error}"
-        if not status.told_ms:
+    def _on_error(self, error: Exception) -> None:
+        status = self._follower.status
+        status.observation_error = f"status unknown: {error}"
+        if not status.reported_ms:
             status.state = "silent"
         self.status = status
 
 
-def stand(status: FlowStatus, seen: list[PartitionStatus]) -> None:
-    """What was seen at the clusters is newer than the last reports; what was counted is still so. Pure."""
+def merge_inspected(status: FlowStatus, partitions: list[PartitionStatus]) -> None:
+    """The offsets found on the clusters are newer than the last reports; counters are kept from the reports. Pure."""
     found = []
-    for each in seen:
-        known = status.partitions.get(f"{each.topic}-{each.partition}")
+    for each in partitions:
+        known = status.partitions.get(str(each.tp))
         if known is None or known is each:
             found.append(each)
             continue
-        since = known.newest_copied if each.end > each.position else None
+        still_stopped = known.state == "stopped" and each.position == known.position
         found.append(
             replace(
                 each,
-                state=known.state if known.state == "stopped" and each.position == known.position else each.state,
-                error=known.error if known.state == "stopped" and each.position == known.position else each.error,
+                state=known.state if still_stopped else each.state,
+                error=known.error if still_stopped else each.error,
                 counters=known.counters,
                 before=known.before,
                 task=known.task,
                 lane=known.lane,
                 epoch=known.epoch,
                 latency_ms=known.latency_ms,
-                newest_copied=since,
+                newest_copied=known.newest_copied if each.end > each.position else None,
                 changed_at=known.changed_at,
             )
         )
-    status.stand(found)
+    status.set_inspected(found)

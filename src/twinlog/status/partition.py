@@ -1,23 +1,27 @@
-"""What is known of one partition of a flow. Pure."""
+"""The status of one partition of a flow. Pure."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final, Self
 
+from twinlog.journal.partition_fields import COUNTER_NAMES, SNAPSHOT, Field, fields_in
+from twinlog.model import TopicPartition
 from twinlog.status import lag
-from twinlog.status.windows import Window
+from twinlog.status.health import TRANSIENT_SECONDS
+from twinlog.status.recent_stats import RecentStats
 
-COUNTERS: Final = (
-    "records", "bytes", "batches", "rebuilt", "lost", "foreign", "duplicates", "skipped", "recoveries",
-)  # fmt: skip
-_RATE: Final = 5.0  # seconds over which speed is told; one that has not been spoken of for as long does not move
+_SIDES: Final = ("source", "target")
+_THROTTLED: Final = 15.0  # seconds after which throttling counts as over: tasks report every second
+_RATE: Final = 5.0  # seconds over which rates are computed; without a report for as long, they are 0
 
-Task = tuple[int, int, int]  # epoch, task, attempt: whose counters begin with 0
+Task = tuple[int, int, int]  # epoch, task, attempt: each starts its counters at 0
 
 
 @dataclass(slots=True)
 class PartitionStatus:
+    # The fields of the table; snapshots have this order
     topic: str
     partition: int
     remote: str
@@ -25,7 +29,7 @@ class PartitionStatus:
     lane: str = ""
     position: int = -1
     end: int = -1
-    stable: int = -1  # the first offset of a transaction that is open on the source
+    stable: int = -1  # the source's last stable offset, where a transaction is open
     start: int = -1
     target: int = -1
     until: int | None = None
@@ -33,29 +37,47 @@ class PartitionStatus:
     error_since: float = 0.0  # unix seconds, by the task's clock
     latency_ms: float = 0.0
     age_ms: float | None = None
-    epoch: int = 0  # the newest in which a task had it
+    epoch: int = 0  # the newest in which it was assigned to a task
     task: int = -1
-    changed_at: float = 0.0  # unix seconds, by the clock of the one who watches
-    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))  # over all epochs of the run
-    before: tuple[Task, dict[str, int]] | None = None  # what its task said last
+    newest_copied: float | None = None  # the time of the newest record copied, unix seconds
+
+    changed_at: float = 0.0  # unix seconds, by the observer's clock
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTER_NAMES, 0))  # of the whole run
+    before: tuple[Task, dict[str, int]] | None = None  # the counters of its task's last report
     samples: list[lag.Sample] = field(default_factory=list)
-    newest_copied: float | None = None  # the time of the newest record that was copied, unix seconds
-    latencies: Window | None = None
-    ages: Window | None = None
-    # Where its speed is counted from, and up to: time, records, bytes
+    latencies: RecentStats | None = None
+    ages: RecentStats | None = None
+    throttled_at: dict[str, float] = field(default_factory=dict)  # by side: when a quota last throttled it
+    # Rates are computed between these two: time, records, bytes
     since: tuple[float, int, int] | None = None
     latest: tuple[float, int, int] | None = None
+    # While it is stopped: its position and the records copied when it stopped. Its task retries it now and then, and
+    # reports it as recovering and running meanwhile; it counts as stopped until it has passed the cause.
+    stopped_at: tuple[int, int] | None = None
 
     @property
-    def waits(self) -> str:
-        """Why it does not go on though nothing is wrong with it."""
-        if 0 <= self.stable <= self.position < self.end:
-            return f"it waits for the transaction that is open at offset {self.stable} of the source"
-        return ""
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def state_at(self, now: float) -> str:
+        """`blocked` for a partition that runs, but has waited for an open transaction for longer than usual."""
+        if self.state not in {"running", "waiting"} or self.error or self.blocked_at is None:
+            return self.state
+        seconds = self.lag_seconds_at(now)
+        return "blocked" if seconds is None or seconds > TRANSIENT_SECONDS else self.state
+
+    @property
+    def blocked_at(self) -> int | None:
+        """The offset of the open transaction on the source that blocks it; None: none does."""
+        return self.stable if 0 <= self.stable <= self.position < self.end else None
+
+    def throttled(self, now: float) -> list[str]:
+        """The sides on which a quota throttles it."""
+        return [side for side in _SIDES if now - self.throttled_at.get(side, float("-inf")) <= _THROTTLED]
 
     @property
     def lag(self) -> int:
-        """Source offsets that are not on the target yet (transaction markers count, too)."""
+        """Source offsets not copied yet, transaction markers included."""
         return max(self.end - self.position, 0) if self.end >= 0 and self.position >= 0 else 0
 
     @property
@@ -106,77 +128,97 @@ class PartitionStatus:
         return _of(self.ages, 2)
 
     def row(self, now: float) -> list[Any]:
-        """All of it that still counts, from which it can be made again; `changed_at` is the watcher's own."""
-        moves = self.latest is not None and now - self.latest[0] <= _RATE
-        whose, counts = self.before or ((-1, -1, -1), None)
+        """What a snapshot stores of it, as far as it still matters; `changed_at` is the observer's own."""
+        has_rate = self.latest is not None and now - self.latest[0] <= _RATE
+        task, counts = self.before or ((-1, -1, -1), None)
         return [
-            self.topic, self.partition, self.remote, self.state, self.lane, self.position, self.end, self.stable,
-            self.start, self.target, self.until, self.error, self.error_since, self.latency_ms, self.age_ms, self.epoch,
-            self.task, self.newest_copied, [self.counters[key] for key in COUNTERS], list(whose),
-            None if counts is None else [counts.get(key, 0) for key in COUNTERS], self.samples,
-            self.since if moves else None, self.latest if moves else None,
-            self.latencies.kept(now) if self.latencies is not None else [],
-            self.ages.kept(now) if self.ages is not None else [],
+            *_stored_values(self), [self.counters[key] for key in COUNTER_NAMES], list(task),
+            None if counts is None else [counts.get(key, 0) for key in COUNTER_NAMES], self.samples,
+            self.since if has_rate else None, self.latest if has_rate else None,
+            self.latencies.buckets(now) if self.latencies is not None else [],
+            self.ages.buckets(now) if self.ages is not None else [], list(self.throttled_at.items()),
+            self.stopped_at,
         ]  # fmt: skip
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
-        """Raises ValueError, TypeError or OverflowError where a row is not one."""
-        (
-            topic, partition, remote, state, lane, position, end, stable, start, target, until, error, error_since,
-            latency, age, epoch, task, newest, counters, whose, counts, samples, since, latest, latencies, ages,
-        ) = row  # fmt: skip
-        new = cls(
-            str(topic), int(partition), str(remote), str(state), str(lane), int(position), int(end), int(stable),
-            int(start), int(target), None if until is None else int(until), str(error), float(error_since),
-            float(latency), None if age is None else float(age), int(epoch), int(task),
-        )  # fmt: skip
-        new.counters = dict(zip(COUNTERS, map(int, counters), strict=True))
+        """Raises ValueError, TypeError or OverflowError if the row is malformed."""
+        *stored, counters, counted_task, counts, samples, since, latest, latencies, ages, throttled, stopped_at = row
+        new = cls(**{name: parse(value) for (name, parse), value in zip(_PARSERS.items(), stored, strict=True)})
+        new.counters = dict(zip(COUNTER_NAMES, map(int, counters), strict=True))
         if counts is not None:
-            one, two, three = map(int, whose)
-            new.before = ((one, two, three), dict(zip(COUNTERS, map(int, counts), strict=True)))
+            one, two, three = map(int, counted_task)
+            new.before = ((one, two, three), dict(zip(COUNTER_NAMES, map(int, counts), strict=True)))
         new.samples = [(float(when), int(then)) for when, then in samples]
-        new.newest_copied = None if newest is None else float(newest)
         new.since, new.latest = _mark(since), _mark(latest)
-        new.latencies = Window(latencies) if latencies else None
-        new.ages = Window(ages) if ages else None
+        new.latencies = RecentStats(latencies) if latencies else None
+        new.ages = RecentStats(ages) if ages else None
+        new.throttled_at = {str(side): float(when) for side, when in throttled}
+        if stopped_at is not None:
+            at, copied = stopped_at
+            new.stopped_at = (int(at), int(copied))
         return new
 
-    def hear(self, content: dict[str, Any], task: Task, seconds: float) -> dict[str, int]:
-        """Takes over what a task says of it at a time; what was counted since it was last heard of."""
+    def on_record(self, content: dict[str, Any], task: Task, seconds: float) -> dict[str, int]:
+        """Applies a task's report of that time; returns what was counted since the last one."""
         get = content.get
         self.epoch = max(self.epoch, task[0])
         self.task = task[1]
-        self.state = str(get("state", ""))
         self.lane = str(get("lane", self.lane))
-        self.position = int(get("position", -1))
+        self.until = get("until")
+        more = self._count(content, task, seconds)
+        for side in _SIDES:
+            if f"{side}_throttled_ms" in more:
+                self.throttled_at[side] = seconds
+        retried = self._only_retried(content)
+        if retried:
+            self.counters["recoveries"] -= more.pop("recoveries", 0)
+        state = str(get("state", ""))
+        if retried and state != "stopped":  # its position is known, whatever a task that has just started reports
+            self.end = max(self.end, int(get("end", -1)))
+        else:
+            self._apply(content, state, seconds)
+        if self.end >= 0:
+            lag.add_sample(self.samples, seconds, self.end, self.position)
+        self._times(content, seconds)
+        return more
+
+    def _apply(self, content: dict[str, Any], state: str, seconds: float) -> None:
+        get = content.get
+        self.state = state
+        if (position := int(get("position", -1))) >= 0 or self.stopped_at is None:
+            self.position = position
         self.end = int(get("end", -1))
         self.stable = int(get("stable", -1))
         self.start = int(get("start", -1))
         self.target = int(get("target", -1))
-        self.until = get("until")
         error = str(get("error", ""))
         if error and not self.error:
             self.error_since = seconds
         self.error = error
-        if self.end >= 0:
-            lag.note(self.samples, seconds, self.end, self.position)
-        self._times(content, seconds)
-        return self._count(content, task, seconds)
+        self.stopped_at = (self.position, self.counters["records"]) if state == "stopped" else None
+
+    def _only_retried(self, content: dict[str, Any]) -> bool:
+        """Whether it was stopped and nothing has been copied since, although there is something to copy."""
+        if self.stopped_at is None:
+            return False
+        state, position, end = content.get("state"), int(content.get("position", -1)), int(content.get("end", -1))
+        before, copied = self.stopped_at
+        moved = position > before or self.counters["records"] > copied
+        return not moved and (state in {"stopped", "recovering"} or position < end)
 
     def _times(self, content: dict[str, Any], seconds: float) -> None:
         latency = content.get("latency_ms", 0.0)
-        told = content.get("latency")
-        if latency:  # a task that has just begun has copied nothing yet
+        if latency:  # a task that has just started has copied nothing yet
             self.latency_ms = float(latency)
             self.newest_copied = seconds - self.latency_ms / 1000
-        if told:
-            self.latencies = self.latencies or Window()
-            self.latencies.add(seconds, told)
-        if told := content.get("age"):
-            self.ages = self.ages or Window()
-            self.ages.add(seconds, told)
-            self.age_ms = content.get("age_ms", told[2])
+        if stats := content.get("latency"):
+            self.latencies = self.latencies or RecentStats()
+            self.latencies.add(seconds, stats)
+        if stats := content.get("age"):
+            self.ages = self.ages or RecentStats()
+            self.ages.add(seconds, stats)
+            self.age_ms = content.get("age_ms", stats[2])
 
     def _count(self, content: dict[str, Any], task: Task, seconds: float) -> dict[str, int]:
         counters = self.counters
@@ -184,7 +226,7 @@ class PartitionStatus:
         before = self.before[1] if self.before is not None and self.before[0] == task else {}
         counts: dict[str, int] = {}
         more: dict[str, int] = {}
-        for key in COUNTERS:
+        for key in COUNTER_NAMES:
             if count := content.get(key):
                 counts[key] = count = int(count)
                 if new := count - before.get(key, 0):
@@ -193,13 +235,23 @@ class PartitionStatus:
         self.before = (task, counts)
         now = (seconds, counters["records"], counters["bytes"])
         if self.latest is None or self.since is None:
-            self.since = now  # whoever begins to listen in the middle does not know how fast it was
+            self.since = now  # the first report: no rate is known yet
         elif seconds - self.latest[0] > _RATE:
-            self.since = (seconds - 1.0, was[1], was[2])  # after silence: what came, came in the last second
+            self.since = (seconds - 1.0, was[1], was[2])  # after a pause: all of it came in the last second
         elif seconds - self.since[0] > _RATE:
             self.since = self.latest if seconds > self.latest[0] else self.since
         self.latest = now
         return more
+
+
+def _parser(stored: Field) -> Callable[[Any], Any]:
+    kind = stored.kind
+    return (lambda value: None if value is None else kind(value)) if stored.optional else kind
+
+
+_STORED: Final = {each.name: each for each in fields_in(SNAPSHOT)}
+_PARSERS: Final = {each.name: _parser(_STORED[each.name]) for each in fields(PartitionStatus) if each.name in _STORED}
+_stored_values: Final = attrgetter(*_PARSERS)
 
 
 def _mark(content: Sequence[Any] | None) -> tuple[float, int, int] | None:
@@ -209,6 +261,6 @@ def _mark(content: Sequence[Any] | None) -> tuple[float, int, int] | None:
     return float(when), int(records), int(volume)
 
 
-def _of(window: Window | None, which: int) -> float | None:
+def _of(window: RecentStats | None, which: int) -> float | None:
     found = window.over(time.time()) if window is not None else None
     return None if found is None else found[which]

@@ -1,4 +1,4 @@
-"""What is known of a topic: the sums of its partitions. Pure."""
+"""The status of a topic: the sum of its partitions. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from typing import Final
 
 from twinlog.status.partition import PartitionStatus
 
-_WORST: Final = {state: rank for rank, state in enumerate(("done", "running", "waiting", "recovering", "stopped"))}
+_WORST: Final = {
+    state: rank for rank, state in enumerate(("done", "running", "waiting", "blocked", "recovering", "stopped"))
+}
 
 
 @dataclass(slots=True)
@@ -15,7 +17,7 @@ class TopicStatus:
     remote: str
     partitions: int = 0
     lag: int = 0
-    lag_seconds: float | None = 0.0  # of the partition that is farthest behind; None: nobody knows
+    lag_seconds: float | None = 0.0  # of the partition that is furthest behind; None: not known
     records: int = 0
     bytes: int = 0
     records_per_s: float = 0.0
@@ -23,17 +25,17 @@ class TopicStatus:
     lost: int = 0
     state: str = "done"  # the worst
     error: str = ""
-    waits: str = ""  # why one of its partitions does not go on though nothing is wrong with it
+    blocked_at: int | None = None  # the offset of an open transaction that blocks one of its partitions
     changed_at: float = 0.0
 
 
 def topics_of(partitions: Iterable[PartitionStatus], now: float) -> list[TopicStatus]:
-    """In the order of their names."""
+    """Sorted by name."""
     found: dict[str, TopicStatus] = {}
     for each in partitions:
-        topic = found.get(each.topic)
+        topic, state = found.get(each.topic), each.state_at(now)
         if topic is None:
-            topic = found[each.topic] = TopicStatus(each.topic, each.remote, state=each.state)
+            topic = found[each.topic] = TopicStatus(each.topic, each.remote, state=state)
         topic.partitions += 1
         counters = each.counters
         topic.records += counters["records"]
@@ -41,7 +43,7 @@ def topics_of(partitions: Iterable[PartitionStatus], now: float) -> list[TopicSt
         topic.lost += counters["lost"]
         if each.position < each.end:
             topic.lag += each.lag
-            topic.waits = topic.waits or each.waits
+            topic.blocked_at = each.blocked_at if topic.blocked_at is None else topic.blocked_at
             behind = each.lag_seconds_at(now)
             if behind is None or topic.lag_seconds is None:
                 topic.lag_seconds = None
@@ -50,8 +52,8 @@ def topics_of(partitions: Iterable[PartitionStatus], now: float) -> list[TopicSt
         records, volume = each.rates_at(now)
         topic.records_per_s += records
         topic.bytes_per_s += volume
-        if _WORST.get(each.state, 2) > _WORST.get(topic.state, 2):
-            topic.state = each.state
+        if _WORST.get(state, 2) > _WORST.get(topic.state, 2):
+            topic.state = state
         if each.error and (not topic.error or each.state == "stopped"):
             topic.error = each.error
         topic.changed_at = max(topic.changed_at, each.changed_at)

@@ -1,1 +1,0 @@
-"""What is wrong with a flow's clusters, or would be: everything is tried that can be, nothing is changed."""

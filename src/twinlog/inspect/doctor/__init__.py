@@ -1,0 +1,1 @@
+"""`twinlog doctor`: finds problems of a flow's clusters, without changing anything."""

@@ -1,0 +1,1 @@
+"""Prometheus metrics: one table, from which the exposition and docs/metrics.md are generated."""

@@ -1,0 +1,1 @@
+"""Syncs everything but records: remote topics, configs, ACLs, checkpoints, group offsets, heartbeats."""

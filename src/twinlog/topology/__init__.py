@@ -1,1 +1,0 @@
-"""What should be on the target: names, filters. Pure: nothing here talks to a cluster."""
