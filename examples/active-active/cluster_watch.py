@@ -1,7 +1,7 @@
-"""Whether a cluster is gone, and whether it is well again: two questions, so that nobody moves to and fro.
+"""Decides when a cluster is down and when it is healthy again, with different criteria, so that consumers do not flap.
 
-Gone is a cluster whose brokers do not answer us, and whose heartbeats do not arrive at the other cluster either: then
-it is not only our own way to it that is broken. Well is one that has answered for a while without a break, while the
+A cluster is down if its brokers do not respond and its heartbeats do not arrive at the other cluster either: so it is
+not just our own connection that fails. It is healthy if it has responded for a while without interruption, and the
 flows work in both directions: heartbeats of each cluster arrive at the other.
 """
 
@@ -23,81 +23,83 @@ _NEVER: Final = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to come to a cluster: the properties of librdkafka's clients, and of Kafka's Java clients (MirrorClient)."""
+    """How to connect to a cluster: properties of librdkafka's clients, and of Kafka's Java clients (MirrorClient)."""
 
     client: Mapping[str, str]
     mirror: Mapping[str, str]
 
     @classmethod
     def plain(cls, bootstrap: str) -> "Access":
-        """Where nobody asks who comes, both are the same."""
+        """Without security, both are the same."""
         return cls({"bootstrap.servers": bootstrap}, {"bootstrap.servers": bootstrap})
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """In seconds. `well_after` is the longer one: to move costs something, to stay where it works costs nothing.
+class Timeouts:
+    """In seconds. `well_after` is the longer one: moving back has a cost, staying has none.
 
-    It should also be longer than the flows' intervals for checkpoints and for new groups, or more is read again.
+    It should also exceed the flows' intervals for checkpoints and for new groups, or more records are read again.
     """
 
     gone_after: float = 10.0
     well_after: float = 30.0
-    look_every: float = 1.0
+    probe_every: float = 1.0
 
 
 @dataclass(slots=True)
 class Health:
-    """What was seen of one cluster. Time is an argument; nobody is asked here."""
+    """What is known of one cluster. Does no I/O; the current time is an argument."""
 
-    patience: Patience
-    seen_at: float  # when it last answered, or a new heartbeat of it was found
-    answering_since: float | None = None  # without a break
-    heartbeat: int | None = None  # the newest that was found
-    heartbeat_at: float = _NEVER  # when that was
+    timeouts: Timeouts
+    seen_at: float  # when it last responded, or a new heartbeat of it arrived
+    responding_since: float | None = None  # without interruption
+    heartbeat: int | None = None  # timestamp of the newest one
+    heartbeat_at: float = _NEVER  # when that one was found
 
-    def see(self, now: float, *, answers: bool | None, heartbeat: int | None) -> None:
-        """`heartbeat` is when the newest one at the other cluster was written. None: not known, or not yet."""
+    def update(self, now: float, *, responds: bool | None, heartbeat: int | None) -> None:
+        """`heartbeat` is the timestamp of its newest heartbeat at the other cluster. None: not known (yet)."""
         if heartbeat is not None and heartbeat != self.heartbeat:
             self.heartbeat, self.heartbeat_at, self.seen_at = heartbeat, now, now
-        if answers:
+        if responds:
             self.seen_at = now
-            self.answering_since = now if self.answering_since is None else self.answering_since
-        elif answers is False:
-            self.answering_since = None
+            self.responding_since = now if self.responding_since is None else self.responding_since
+        elif responds is False:
+            self.responding_since = None
 
-    def gone(self, now: float) -> bool:
-        return now - self.seen_at >= self.patience.gone_after
+    def is_down(self, now: float) -> bool:
+        return now - self.seen_at >= self.timeouts.gone_after
 
-    def beats(self, now: float) -> bool:
+    def has_heartbeats(self, now: float) -> bool:
         """Whether its heartbeats arrive at the other cluster."""
-        return now - self.heartbeat_at < self.patience.gone_after
+        return now - self.heartbeat_at < self.timeouts.gone_after
 
-    def steady(self, now: float) -> bool:
-        return self.answering_since is not None and now - self.answering_since >= self.patience.well_after
+    def is_stable(self, now: float) -> bool:
+        return self.responding_since is not None and now - self.responding_since >= self.timeouts.well_after
 
 
-def choose(at: str, home: str, away: str, health: Mapping[str, Health], now: float) -> str:
-    """Where to be: where one is, unless that is gone and the other answers; and at home again when home is well."""
-    other = away if at == home else home
-    if health[at].gone(now) and health[other].answering_since is not None:
+def choose(current: str, home: str, away: str, health: Mapping[str, Health], now: float) -> str:
+    """The other cluster if the current one is down and the other responds; home once it is healthy; else current."""
+    other = away if current == home else home
+    if health[current].is_down(now) and health[other].responding_since is not None:
         return other
-    well = health[home].steady(now) and health[home].beats(now) and health[away].beats(now)
-    return home if well else at
+    home_is_healthy = (
+        health[home].is_stable(now) and health[home].has_heartbeats(now) and health[away].has_heartbeats(now)
+    )
+    return home if home_is_healthy else current
 
 
 class ClusterWatch:
-    """Looks at two clusters. A look does not wait for one that hangs: what it asks is heard by the next look."""
+    """Probes two clusters. A probe never waits for a cluster that hangs: the next one reads its response."""
 
-    def __init__(self, clusters: Mapping[str, Access], home: str, patience: Patience) -> None:
+    def __init__(self, clusters: Mapping[str, Access], home: str, timeouts: Timeouts) -> None:
         (self._away,) = clusters.keys() - {home}
-        self._home, self._patience = home, patience
-        # That a cluster does not answer is what we want to know: librdkafka need not complain of it.
+        self._home, self._timeouts = home, timeouts
+        # librdkafka need not log connection errors: that a cluster does not respond is a normal result here.
         self._admins = {alias: AdminClient({**each.client, "log_level": 2}) for alias, each in clusters.items()}
         self._mirrors = {alias: MirrorClient(access.mirror, alias=alias) for alias, access in clusters.items()}
-        self._asked: dict[str, Future[Any]] = {}
-        self._looked_at = _NEVER
-        self.health = {alias: Health(patience, time.monotonic()) for alias in clusters}
+        self._requests: dict[str, Future[Any]] = {}
+        self._probed_at = _NEVER
+        self.health = {alias: Health(timeouts, time.monotonic()) for alias in clusters}
 
     def close(self) -> None:
         for mirror in self._mirrors.values():
@@ -106,37 +108,37 @@ class ClusterWatch:
     def mirror(self, alias: str) -> MirrorClient:
         return self._mirrors[alias]
 
-    def gone(self, alias: str) -> bool:
-        return self.health[alias].gone(time.monotonic())
+    def is_down(self, alias: str) -> bool:
+        return self.health[alias].is_down(time.monotonic())
 
-    def choose(self, at: str) -> str:
-        """Where to be, by what is known now; looks again if it is time to."""
+    def choose(self, current: str) -> str:
+        """The cluster to use now; probes both again if it is time to."""
         now = time.monotonic()
-        if now - self._looked_at >= self._patience.look_every:
-            self._looked_at = now
-            self._look(at, now)
-        return choose(at, self._home, self._away, self.health, now)
+        if now - self._probed_at >= self._timeouts.probe_every:
+            self._probed_at = now
+            self._probe(current, now)
+        return choose(current, self._home, self._away, self.health, now)
 
-    def _look(self, at: str, now: float) -> None:
-        answers = {alias: self._heard(alias) for alias in self.health}
+    def _probe(self, current: str, now: float) -> None:
+        responds = {alias: self._responds(alias) for alias in self.health}
         for alias, health in self.health.items():
             other = self._away if alias == self._home else self._home
-            # While all is well nobody needs heartbeats; and a cluster that hangs is not asked for the other's.
-            wanted = answers[other] and (at != self._home or not answers[alias])
-            heartbeat = self._heartbeat(alias, there=other) if wanted else None
-            health.see(now, answers=answers[alias], heartbeat=heartbeat)
+            # Heartbeats are only needed in a failure, and only a cluster that responds can be asked for them.
+            needed = responds[other] and (current != self._home or not responds[alias])
+            heartbeat = self._heartbeat(alias, read_from=other) if needed else None
+            health.update(now, responds=responds[alias], heartbeat=heartbeat)
 
-    def _heard(self, alias: str) -> bool | None:
-        """Whether it has answered the last question, and asks the next; None while it may still answer."""
-        asked = self._asked.get(alias)
-        if asked is not None and not asked.done():
+    def _responds(self, alias: str) -> bool | None:
+        """Whether the last request succeeded, and sends the next; None while there is no response yet."""
+        request = self._requests.get(alias)
+        if request is not None and not request.done():
             return None
-        self._asked[alias] = self._admins[alias].describe_cluster(request_timeout=self._patience.gone_after)
-        return None if asked is None else asked.exception() is None
+        self._requests[alias] = self._admins[alias].describe_cluster(request_timeout=self._timeouts.gone_after)
+        return None if request is None else request.exception() is None
 
-    def _heartbeat(self, alias: str, *, there: str) -> int | None:
+    def _heartbeat(self, alias: str, *, read_from: str) -> int | None:
         try:
-            found = {each.alias: each.heartbeat_ms for each in self._mirrors[there].upstreams()}
+            found = {each.alias: each.heartbeat_ms for each in self._mirrors[read_from].upstreams()}
         except KafkaError:
             return None
         return found.get(alias)

@@ -1,8 +1,8 @@
-"""One consumer of a group: works off the records of both sides, at home or, while home is gone, on the other cluster.
+"""A consumer that processes the records of both clusters: on its home cluster, or on the other one while home is down.
 
     python consumer.py --source localhost:9093 --target localhost:9095 --home source --group billing
 
-Start as many as you like; with --out each appends the records that it has worked off to a file, one value in a line.
+A group may have any number of them. With --out it appends the processed records to a file, one value per line.
 """
 
 import argparse
@@ -12,41 +12,47 @@ import threading
 import time
 from pathlib import Path
 
-from cluster_watch import Access, Patience
+from cluster_watch import Access, Timeouts
 from failover_consumer import FailoverConsumer
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, metavar="HOST:PORT,...", help="addresses of the cluster source")
-    parser.add_argument("--target", required=True, metavar="HOST:PORT,...", help="addresses of the cluster target")
-    parser.add_argument("--home", choices=["source", "target"], required=True, help="where it reads while it can")
+    parser.add_argument(
+        "--source", required=True, metavar="HOST:PORT,...", help="bootstrap servers of the cluster source"
+    )
+    parser.add_argument(
+        "--target", required=True, metavar="HOST:PORT,...", help="bootstrap servers of the cluster target"
+    )
+    parser.add_argument("--home", choices=["source", "target"], required=True, help="the cluster to prefer")
     parser.add_argument("--group", required=True)
     parser.add_argument("--topic", default="ProductA")
-    parser.add_argument("--gone-after", type=float, default=10.0, metavar="SECONDS", help="without any sign of life")
-    parser.add_argument("--well-after", type=float, default=30.0, metavar="SECONDS", help="of answers without a break")
-    parser.add_argument("--out", type=Path, default=Path("/dev/stdout"))
+    parser.add_argument("--gone-after", type=float, default=10.0, metavar="SECONDS", help="without any response")
+    parser.add_argument(
+        "--well-after", type=float, default=30.0, metavar="SECONDS", help="of responses without failure"
+    )
+    parser.add_argument("--out", type=Path, default=Path("/dev/stdout"), help="file for the processed records")
     given = parser.parse_args()
     clusters = {"source": Access.plain(given.source), "target": Access.plain(given.target)}
-    patience = Patience(given.gone_after, given.well_after)
+    timeouts = Timeouts(given.gone_after, given.well_after)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     with (
         given.out.open("ab", buffering=0) as out,
         FailoverConsumer(
-            clusters, home=given.home, group=given.group, topic=given.topic, patience=patience, tell=tell
+            clusters, home=given.home, group=given.group, topic=given.topic, timeouts=timeouts, log=log
         ) as consumer,
     ):
         while not stopped.is_set():
             message = consumer.poll(0.2)
             if message is not None:
-                out.write((message.value() or b"") + b"\n")  # your work stands here
+                out.write((message.value() or b"") + b"\n")  # replace this by your processing
                 consumer.done(message)
     return 0
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 

@@ -1,8 +1,8 @@
-"""Publishes numbered records to one cluster; while that is gone, they wait.
+"""Produces numbered records to one cluster, and buffers them while it is down.
 
     python producer.py --bootstrap-servers localhost:9093 --name source
 
-On SIGTERM it waits until the cluster has acknowledged all; with --out every acknowledged record is appended to a file.
+On SIGTERM it waits until all records are acknowledged. With --out it appends each acknowledged record to a file.
 """
 
 import argparse
@@ -20,9 +20,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,...")
     parser.add_argument("--topic", default="ProductA")
-    parser.add_argument("--name", required=True, help="stands in every record")
-    parser.add_argument("--rate", type=float, default=50.0, help="records a second (default: 50)")
-    parser.add_argument("--out", type=Path, default=Path("/dev/stdout"))
+    parser.add_argument("--name", required=True, help="prefix of every record")
+    parser.add_argument("--rate", type=float, default=50.0, help="records per second (default: 50)")
+    parser.add_argument("--out", type=Path, default=Path("/dev/stdout"), help="file for the acknowledged records")
     given = parser.parse_args()
     stopped = threading.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -30,8 +30,8 @@ def main() -> int:
     producer = Producer(
         {
             "bootstrap.servers": given.bootstrap_servers,
-            "enable.idempotence": True,  # retries neither double nor reorder
-            "message.timeout.ms": 3_600_000,  # a cluster may be away for an hour; then its records are given up
+            "enable.idempotence": True,  # retries neither duplicate nor reorder records
+            "message.timeout.ms": 3_600_000,  # a cluster may be down for an hour
             "reconnect.backoff.max.ms": 2000,
         }
     )
@@ -51,7 +51,7 @@ def main() -> int:
             while True:
                 try:
                     producer.produce(given.topic, value, str(number % 100).encode(), on_delivery=delivered)
-                except BufferError:  # it waits, and so do those who want to publish more
+                except BufferError:  # wait for free space
                     producer.poll(0.5)
                 else:
                     break

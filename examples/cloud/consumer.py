@@ -1,4 +1,4 @@
-"""Shows records with their headers: kafka_client.py says how it logs in.
+"""Prints records with their headers. See kafka_client.py for the connection settings.
 
 KAFKA_BROKERS=localhost:9092 python consumer.py --topic source.products --count 100
 """
@@ -26,24 +26,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--group", default="example")
-    parser.add_argument("--count", type=int, default=100, help="ends after so many")
-    parser.add_argument("--seconds", type=float, default=60, help="gives up when so long nothing comes")
+    parser.add_argument("--count", type=int, default=100, help="records to read")
+    parser.add_argument("--seconds", type=float, default=60, help="give up if no record arrives for so long")
     given = parser.parse_args()
     consumer = Consumer({**client_properties(os.environ), "group.id": given.group, "auto.offset.reset": "earliest"})
     consumer.subscribe([given.topic])
-    seen, patience = 0, time.monotonic() + given.seconds
+    count, deadline = 0, time.monotonic() + given.seconds
     try:
-        while seen < given.count:
+        while count < given.count:
             record = consumer.poll(0.5)
             if record is None:
-                if time.monotonic() > patience:
-                    print(f"nothing came for {given.seconds:g} s, after {seen} records", file=sys.stderr)
+                if time.monotonic() > deadline:
+                    print(f"no record for {given.seconds:g} s, after {count} records", file=sys.stderr)
                     return 1
                 continue
             if error := record.error():
                 raise KafkaException(error)
             print(shown(record), flush=True)
-            seen, patience = seen + 1, time.monotonic() + given.seconds
+            count, deadline = count + 1, time.monotonic() + given.seconds
     finally:
         consumer.close()
     return 0

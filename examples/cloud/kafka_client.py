@@ -1,8 +1,8 @@
-"""How this example's producer and consumer log in, in the cloud and at a local Kafka: by variables of the environment.
+"""Connection settings of this example's producer and consumer, from environment variables.
 
 KAFKA_BROKERS    host:port,host:port
-KAFKA_APIKEY     the API key; with it: SASL_SSL and PLAIN, as the user "token"
-KAFKA_CERT       a PEM file with the CA; without an API key: TLS alone. Not needed where the CA is a public one
+KAFKA_APIKEY     the API key: enables SASL_SSL with PLAIN, as the user "token"
+KAFKA_CERT       a PEM file with the CA: enables TLS. Not needed for a public CA
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Publishes products, or orders, as JSON with headers: kafka_client.py says how it logs in.
+"""Produces products, or orders, as JSON with headers. See kafka_client.py for the connection settings.
 
 KAFKA_BROKERS=localhost:9092 python producer.py --topic products --count 100 --rate 50
 """
@@ -26,7 +26,7 @@ class Message(NamedTuple):
 
 
 def messages(topic: str) -> Iterator[Message]:
-    """Headers as found in practice: a trace, a content type, one that stands there twice, and one without a value."""
+    """Headers as found in practice: a trace, a content type, a duplicate name, and one without a value."""
     for number in itertools.count():
         body = {"id": number, "kind": topic, "sku": f"P{number % 40:02}", "quantity": 1 + number % 7}
         trace = uuid.uuid5(uuid.NAMESPACE_OID, f"{topic}-{number}").hex
@@ -44,9 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--rate", type=float, default=50, help="records a second")
+    parser.add_argument("--rate", type=float, default=50, help="records per second")
     given = parser.parse_args()
-    refused: list[str] = []
+    failed: list[str] = []
     producer = Producer({**client_properties(os.environ), "acks": "all", "enable.idempotence": True})
     try:
         for message in itertools.islice(messages(given.topic), given.count):
@@ -55,17 +55,17 @@ def main() -> int:
                 message.value,
                 message.key,
                 headers=message.headers,
-                on_delivery=lambda error, _: refused.append(str(error)) if error else None,
+                on_delivery=lambda error, _: failed.append(str(error)) if error else None,
             )
             producer.poll(0)
             time.sleep(1 / given.rate)
     except KafkaException as error:
-        refused.append(str(error))
+        failed.append(str(error))
     left = producer.flush(60)
-    if refused or left:
-        print(f"{len(refused) + left} records were not taken: {(refused or ['no answer in time'])[0]}", file=sys.stderr)
+    if failed or left:
+        print(f"{len(failed) + left} records not acknowledged: {(failed or ['timed out'])[0]}", file=sys.stderr)
         return 1
-    print(f"{given.count} records published to {given.topic}")
+    print(f"produced {given.count} records to {given.topic}")
     return 0
 
 

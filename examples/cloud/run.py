@@ -1,4 +1,4 @@
-"""Seed five: a local Kafka and one in the cloud, both ways, and the typical errors made on purpose; see README.md."""
+"""A local Kafka and one in the cloud, in both directions, and typical configuration errors; see README.md."""
 
 import json
 import os
@@ -11,20 +11,20 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from producer import messages
 from typical_errors import ERRORS, recognised
 
+from lab.broker import Broker, ClusterSpec
+from lab.cluster import Cluster
+from lab.command import Command
+from lab.compare_logs import read
+from lab.errors import LabError
+from lab.example import Example, echo, filled, main, verify_equal, wait_until_equal
+from lab.listeners import PLAINTEXT, SASL_PLAIN_TLS, TLS, password
+from lab.ports import HOST
 from twinlog import java
-from twinlog.errors import LabError
-from twinlog.lab.broker import Broker, ClusterSpec
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.command import Command
-from twinlog.lab.compare import read
-from twinlog.lab.example import Stage, filled, main, prove, say, wait_until_equal
-from twinlog.lab.listeners import PLAINTEXT, SASL_PLAIN_TLS, TLS, password
-from twinlog.lab.ports import HOST
 
 HERE = Path(__file__).parent
 FROM_CLOUD, TO_CLOUD = HERE / "cloud-to-local.properties", HERE / "kafka-to-es-mm2.properties"
 NO_PASSWORDS = HERE / "kafka-to-es-mm2-no-passwords.properties"
-# What stands in the files, and is other here
+# Values in the example's files that are replaced here
 CLOUD = ",".join(
     f"broker-{n}-qnprtqnp7hnkssdz.kafka.svc01.us-east.eventstreams.cloud.ibm.com:9093" for n in (3, 1, 0, 5, 2, 4)
 )
@@ -35,190 +35,190 @@ ROUTE = (
     ".us-east.containers.appdomain.cloud:443"
 )
 TRUSTSTORE, PASSWORDS = "/home/truststore.jks", "/home/passwords.properties"
-STORE_PASSWORD = "password"  # noqa: S105  # the seed's
+STORE_PASSWORD = "password"  # noqa: S105  # as in the example's files
 USER = "token"
 RATE = 40.0
 DOCTOR_SECONDS = 120.0
 
 
-class Play:
-    """The clusters, and each of the example's files with what is other here."""
+class Setup:
+    """The clusters, and the values to replace in each of the example's files."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        say("starting two real Kafka clusters, local and cloud, of three brokers each")
-        self.local, self.cloud = stage.lab.clusters(
+    def __init__(self, example: Example) -> None:
+        self.example = example
+        echo("starting two real Kafka clusters, local and cloud, of three brokers each")
+        self.local, self.cloud = example.lab.clusters(
             ClusterSpec(name="local", brokers=3, listeners=(PLAINTEXT, TLS)),
             ClusterSpec(name="cloud", brokers=3, listeners=(PLAINTEXT, SASL_PLAIN_TLS), users=(USER,)),
-        )  # the plain door of the cloud is for our own eyes: nothing else in this example goes through it
-        truststore = stage.folder.resolve() / "truststore.jks"
+        )  # the cloud's PLAINTEXT listener is only for the comparison at the end
+        truststore = example.folder.resolve() / "truststore.jks"
         make_truststore(authority(self.local), truststore)
-        passwords = stage.folder.resolve() / "passwords.properties"
+        passwords = example.folder.resolve() / "passwords.properties"
         passwords.write_text(f"truststore={STORE_PASSWORD}\n")
         self.key = password(USER)
-        self.other = {
-            FROM_CLOUD: {CLOUD: self.at_cloud, LOCAL: self.local.bootstrap(), "985...": self.key},
+        self.replacements = {
+            FROM_CLOUD: {CLOUD: self.cloud_address, LOCAL: self.local.bootstrap(), "985...": self.key},
             TO_CLOUD: {
                 ROUTE: self.local.bootstrap(TLS),
-                CLOUD_TARGET: self.at_cloud,
+                CLOUD_TARGET: self.cloud_address,
                 TRUSTSTORE: str(truststore),
                 "am_...": self.key,
             },
         }
-        self.other[NO_PASSWORDS] = {old: new for old, new in self.other[TO_CLOUD].items() if old != "am_..."} | {
-            PASSWORDS: str(passwords)
-        }
-        # The CA of a cloud is one that every machine knows. Ours is not: this is how a machine gets to know another.
-        self.machine = {"SSL_CERT_FILE": str(authority(self.cloud))}
+        without_key = {old: new for old, new in self.replacements[TO_CLOUD].items() if old != "am_..."}
+        self.replacements[NO_PASSWORDS] = without_key | {PASSWORDS: str(passwords)}
+        # A real cloud has a public CA. This makes the lab's CA a trusted one.
+        self.trusted_ca = {"SSL_CERT_FILE": str(authority(self.cloud))}
 
     @property
-    def at_cloud(self) -> str:
+    def cloud_address(self) -> str:
         return self.cloud.bootstrap(SASL_PLAIN_TLS)
 
-    def file(self, example: Path) -> Path:
-        return self.stage.fill(example, self.other[example])
+    def file(self, template: Path) -> Path:
+        return self.example.fill(template, self.replacements[template])
 
     def environment(self, cluster: Cluster) -> dict[str, str]:
-        """For the producer and the consumer."""
+        """Connection settings of the producer and the consumer."""
         if cluster is self.cloud:
             ca = str(authority(self.cloud))
-            return {"KAFKA_BROKERS": self.at_cloud, "KAFKA_APIKEY": self.key, "KAFKA_CERT": ca}
+            return {"KAFKA_BROKERS": self.cloud_address, "KAFKA_APIKEY": self.key, "KAFKA_CERT": ca}
         return {"KAFKA_BROKERS": self.local.bootstrap(TLS), "KAFKA_CERT": str(authority(self.local))}
 
     def publish(self, cluster: Cluster, topic: str, count: int) -> Command:
-        words = ["--topic", topic, "--count", str(count), "--rate", str(RATE)]
-        return self.stage.python(f"producer-{topic}", HERE / "producer.py", *words, env=self.environment(cluster))
+        arguments = ["--topic", topic, "--count", str(count), "--rate", str(RATE)]
+        return self.example.python(f"producer-{topic}", HERE / "producer.py", *arguments, env=self.environment(cluster))
 
-    # What is wrong, and what the doctor says to it
+    # Configuration errors, and how `twinlog doctor` reports them
 
-    def wrong(self, name: str, example: Path, changes: Mapping[str, str], more: str = "") -> Path:
-        """One of the files with something else changed, or added."""
-        file = self.stage.folder / f"wrong-{name}.properties"
-        text = filled(filled(example.read_text(), changes, str(example)), self._left(example, changes), str(example))
+    def wrong(self, name: str, template: Path, changes: Mapping[str, str], more: str = "") -> Path:
+        """One of the files with an error: other replacements, or lines added."""
+        file = self.example.folder / f"wrong-{name}.properties"
+        others = {old: new for old, new in self.replacements[template].items() if old not in changes}
+        text = filled(filled(template.read_text(), changes, str(template)), others, str(template))
         file.write_text(f"{text.rstrip()}\n{more}\n")
         return file
 
-    def _left(self, example: Path, changes: Mapping[str, str]) -> dict[str, str]:
-        return {old: new for old, new in self.other[example].items() if old not in changes}
-
     def doctor(self, name: str, file: Path, env: Mapping[str, str] | None = None) -> None:
-        """An error made on purpose: it must be recognised."""
+        """Runs `twinlog doctor`, which must recognise the error."""
         error = ERRORS[name]
-        words = Path(sys.executable).with_name("twinlog"), "doctor", file, "--json"
-        asked = subprocess.run(
-            words, env={**os.environ, **self.machine, **(env or {})}, capture_output=True, text=True,
+        command = Path(sys.executable).with_name("twinlog"), "doctor", file, "--json"
+        doctor = subprocess.run(
+            command, env={**os.environ, **self.trusted_ca, **(env or {})}, capture_output=True, text=True,
             timeout=DOCTOR_SECONDS, check=False,
         )  # fmt: skip
         try:
-            findings = json.loads(asked.stdout)["findings"]
-        except ValueError:  # a configuration that cannot be read: one line for each mistake
+            findings = json.loads(doctor.stdout)["findings"]
+        except ValueError:  # an invalid configuration: one line per error
             findings = [
                 {"status": "error", "check": "configuration", "where": "", "found": line, "advice": ""}
-                for line in asked.stderr.splitlines()
+                for line in doctor.stderr.splitlines()
             ]
-        told = recognised(error, findings)
-        if told is None:
-            said = "; ".join(each["found"] for each in findings if each["status"] != "ok")
-            raise LabError(f"twinlog doctor does not recognise {name} in {file}; it says: {said}")
-        say(f"\n  MM2:    {error.mm2}")
-        say(f"  doctor: {told['status']}: {': '.join(filter(None, (told['where'], told['found'])))}")
-        if told["advice"]:
-            say(f"          -> {told['advice']}")
+        finding = recognised(error, findings)
+        if finding is None:
+            found = "; ".join(each["found"] for each in findings if each["status"] != "ok")
+            raise LabError(f"twinlog doctor does not recognise {name} in {file}; it found: {found}")
+        echo(f"\n  MM2:    {error.mm2}")
+        echo(f"  doctor: {finding['status']}: {': '.join(filter(None, (finding['where'], finding['found'])))}")
+        if finding["advice"]:
+            echo(f"          -> {finding['advice']}")
 
 
-def play(stage: Stage) -> None:
-    scene = Play(stage)
-    local, cloud = scene.local, scene.cloud
+def run(example: Example) -> None:
+    setup = Setup(example)
+    local, cloud = setup.local, setup.cloud
     cloud.create_topic("orders", partitions=3)
     cloud.create_topic("invoices")
     local.create_topic("products", partitions=3)
     local.create_topic("stock", partitions=3, replication_factor=1)  # one partition on each broker
 
-    from_cloud = stage.twinlog("run", scene.file(FROM_CLOUD), name="cloud-to-local", env=scene.machine)
-    scene.file(TO_CLOUD)  # the same flow, as the seed has it: with its passwords
-    secret = {**scene.machine, "ES_APIKEY": scene.key}
-    to_cloud = stage.twinlog("run", scene.file(NO_PASSWORDS), name="local-to-cloud", env=secret)
-    count = max(int(stage.seconds * RATE), 30)
-    producers = [scene.publish(cloud, "orders", count), scene.publish(local, "products", count)]
+    from_cloud = example.twinlog("run", setup.file(FROM_CLOUD), name="cloud-to-local", env=setup.trusted_ca)
+    setup.file(TO_CLOUD)  # the same flow with passwords in the file, for reference
+    secret = {**setup.trusted_ca, "ES_APIKEY": setup.key}
+    to_cloud = example.twinlog("run", setup.file(NO_PASSWORDS), name="local-to-cloud", env=secret)
+    count = max(int(example.seconds * RATE), 30)
+    producers = [setup.publish(cloud, "orders", count), setup.publish(local, "products", count)]
 
-    say("\nmeanwhile, what stood in MirrorMaker 2's traces, made on purpose:")
-    wrong_settings(scene)
+    echo("\nmeanwhile, typical errors from MirrorMaker 2's logs, provoked one by one:")
+    wrong_settings(setup)
     for producer in producers:
         producer.finish()
     wait_until_equal(cloud, local, {"orders": "source.orders"}, from_cloud)
     wait_until_equal(local, cloud, {"products": "source.products"}, to_cloud)
-    consume(scene, count)
+    consume(setup, count)
 
-    sick_broker(scene, local.brokers[2], from_cloud)
-    scene.publish(local, "products", 30).finish()
+    broker_failure(setup, local.brokers[2], from_cloud)
+    setup.publish(local, "products", 30).finish()
     wait_until_equal(cloud, local, {"orders": "source.orders"}, from_cloud)
     wait_until_equal(local, cloud, {"products": "source.products"}, to_cloud)
     for twinlog in (from_cloud, to_cloud):
-        say(f"SIGTERM: {twinlog.name} has ended after {twinlog.stop():.1f} s")
-    say("\ncomparing:")
-    total = prove(cloud, local, {"orders": "source.orders"}) + prove(local, cloud, {"products": "source.products"})
-    say(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order")
+        echo(f"SIGTERM: {twinlog.name} exited after {twinlog.stop():.1f} s")
+    echo("\ncomparing:")
+    total = verify_equal(cloud, local, {"orders": "source.orders"}) + verify_equal(
+        local, cloud, {"products": "source.products"}
+    )
+    echo(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order")
 
 
-def wrong_settings(scene: Play) -> None:
+def wrong_settings(setup: Setup) -> None:
     topic = {"source->target.topics=orders": "source->target.topics=orders, ordres"}
-    scene.doctor("topic", scene.wrong("topic", FROM_CLOUD, topic))
-    scene.doctor("api-key", scene.wrong("api-key", FROM_CLOUD, {"985...": "an-old-key"}))
-    stranger = scene.stage.folder.resolve() / "stranger.jks"
-    make_truststore(authority(scene.cloud), stranger)
-    scene.doctor("truststore", scene.wrong("truststore", TO_CLOUD, {TRUSTSTORE: str(stranger)}))
+    setup.doctor("topic", setup.wrong("topic", FROM_CLOUD, topic))
+    setup.doctor("api-key", setup.wrong("api-key", FROM_CLOUD, {"985...": "an-old-key"}))
+    other_ca = setup.example.folder.resolve() / "other-ca.jks"
+    make_truststore(authority(setup.cloud), other_ca)
+    setup.doctor("truststore", setup.wrong("truststore", TO_CLOUD, {TRUSTSTORE: str(other_ca)}))
     plain = {"source.security.protocol=SSL": "source.security.protocol=PLAINTEXT"}
-    scene.doctor("protocol", scene.wrong("protocol", TO_CLOUD, plain))
-    connector = scene.stage.folder / "wrong-plugin.json"
-    wanted = {"name": "mm2-cpc", "connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConector"}
-    connector.write_text(json.dumps(wanted))
-    scene.doctor("plugin", connector)
-    scene.doctor("log-dir", scene.file(FROM_CLOUD), {"TMPDIR": "/proc/nowhere"})
+    setup.doctor("protocol", setup.wrong("protocol", TO_CLOUD, plain))
+    connector = setup.example.folder / "wrong-plugin.json"
+    config = {"name": "mm2-cpc", "connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConector"}
+    connector.write_text(json.dumps(config))
+    setup.doctor("plugin", connector)
+    setup.doctor("log-dir", setup.file(FROM_CLOUD), {"TMPDIR": "/proc/nowhere"})
 
 
-def consume(scene: Play, count: int) -> None:
-    """The consumer sees all, with headers; and those are the producer's, byte for byte."""
-    words = ["--topic", "source.products", "--count", str(count)]
-    shown = scene.stage.python("consumer", HERE / "consumer.py", *words, env=scene.environment(scene.cloud)).finish()
-    say(f"a consumer in the cloud has read {len(shown.splitlines()):,} records, such as\n  {shown.splitlines()[0]}")
+def consume(setup: Setup, count: int) -> None:
+    """The consumer must read all records, with exactly the producer's headers."""
+    arguments = ["--topic", "source.products", "--count", str(count)]
+    consumer = setup.example.python("consumer", HERE / "consumer.py", *arguments, env=setup.environment(setup.cloud))
+    shown = consumer.finish()
+    echo(f"a consumer in the cloud has read {len(shown.splitlines()):,} records, such as\n  {shown.splitlines()[0]}")
     published = {each.value: each.headers for each, _ in zip(messages("products"), range(count), strict=False)}
     for partition in range(3):
-        for record in read(scene.cloud.client_properties(), "source.products", partition):
-            wanted = [(name.encode(), value) for name, value in published[record.value or b""]]
-            if list(record.headers) != wanted:
-                raise LabError(f"source.products has a record with other headers than the producer gave: {record}")
+        for record in read(setup.cloud.client_properties(), "source.products", partition):
+            expected = [(name.encode(), value) for name, value in published[record.value or b""]]
+            if list(record.headers) != expected:
+                raise LabError(f"source.products: headers differ from the producer's: {record}")
 
 
-def sick_broker(scene: Play, broker: Broker, from_cloud: Command) -> None:
-    """One broker of the local cluster goes, and comes back with an address that nobody knows."""
-    local, cloud = scene.local, scene.cloud
+def broker_failure(setup: Setup, broker: Broker, from_cloud: Command) -> None:
+    """A broker of the local cluster is stopped, and restarted with an advertised address that cannot be resolved."""
+    local, cloud = setup.local, setup.cloud
     with local.admin() as admin:
         strict = ConfigResource(ConfigResourceType.TOPIC, "source.orders", {"min.insync.replicas": "2"})
         admin.alter_configs([strict])
     broker.stop()
-    say(f"\nbroker {broker.id} of local is stopped")
+    echo(f"\nstopped broker {broker.id} of local")
     stock = {"source->target.topics=products": "source->target.topics=products, stock"}
-    scene.doctor("leader", scene.wrong("leader", TO_CLOUD, stock))
+    setup.doctor("leader", setup.wrong("leader", TO_CLOUD, stock))
     invoices = {"source->target.topics=orders": "source->target.topics=invoices"}
-    scene.doctor("factor", scene.wrong("factor", FROM_CLOUD, invoices, "replication.factor=3"))
-    scene.publish(cloud, "orders", 30).finish()
-    scene.doctor("flush", scene.file(FROM_CLOUD))
-    from_cloud.wait_for("cannot go on")
-    line = next(line for line in from_cloud.said.splitlines() if "cannot go on" in line)
-    say(f"  twinlog run, instead of MM2's line: {line.strip()}")
+    setup.doctor("factor", setup.wrong("factor", FROM_CLOUD, invoices, "replication.factor=3"))
+    setup.publish(cloud, "orders", 30).finish()
+    setup.doctor("flush", setup.file(FROM_CLOUD))
+    from_cloud.wait_for("failing, retrying")
+    line = next(line for line in from_cloud.output.splitlines() if "failing, retrying" in line)
+    echo(f"  twinlog run, instead of MM2's line: {line.strip()}")
 
     properties = broker.folder / "server.properties"
-    good = properties.read_text()
-    doors = {"PLAINTEXT": "kafka-3.example.invalid:9094", "TLS": "kafka-3.example.invalid:9095"}
-    doors["INTERNAL"] = next(f"{HOST}:{port}" for door, port in broker.ports.items() if door.name == "INTERNAL")
-    listeners = ",".join(f"{name}://{address}" for name, address in doors.items())
-    properties.write_text(f"{good}\nadvertised.listeners={listeners}\n")
+    original = properties.read_text()
+    addresses = {"PLAINTEXT": "kafka-3.example.invalid:9094", "TLS": "kafka-3.example.invalid:9095"}
+    addresses["INTERNAL"] = next(f"{HOST}:{port}" for each, port in broker.ports.items() if each.name == "INTERNAL")
+    listeners = ",".join(f"{name}://{address}" for name, address in addresses.items())
+    properties.write_text(f"{original}\nadvertised.listeners={listeners}\n")
     broker.start()
-    say(f"\nbroker {broker.id} of local is back, with another advertised.listeners")
-    scene.doctor("advertised", scene.file(FROM_CLOUD))
-    properties.write_text(good)
+    echo(f"\nrestarted broker {broker.id} of local with wrong advertised.listeners")
+    setup.doctor("advertised", setup.file(FROM_CLOUD))
+    properties.write_text(original)
     broker.restart()
-    say(f"\nbroker {broker.id} of local is back, as it was")
+    echo(f"\nrestarted broker {broker.id} of local with its original configuration")
 
 
 def authority(cluster: Cluster) -> Path:
@@ -227,16 +227,16 @@ def authority(cluster: Cluster) -> Path:
 
 
 def make_truststore(ca: Path, store: Path) -> None:
-    """The seed's `keytool -import`, by the keytool that is part of every Java, even of one without tools."""
+    """`keytool -import`, by the keytool class that is part of every Java runtime, even without tools."""
     store.unlink(missing_ok=True)
     keytool: list[str | Path] = [java.find().executable, "-m", "java.base/sun.security.tools.keytool.Main"]
     keytool += ["-import", "-trustcacerts", "-alias", "root", "-file", ca, "-keystore", store, "-storetype", "JKS"]
-    made = subprocess.run(
+    result = subprocess.run(
         [*keytool, "-storepass", STORE_PASSWORD, "-noprompt"], capture_output=True, text=True, check=False
     )
-    if made.returncode:
-        raise LabError(f"keytool could not make {store}: {made.stdout}{made.stderr}")
+    if result.returncode:
+        raise LabError(f"keytool cannot create {store}: {result.stdout}{result.stderr}")
 
 
 if __name__ == "__main__":
-    main(play, about=__doc__, seconds=15)
+    main(run, about=__doc__, seconds=15)

@@ -1,4 +1,4 @@
-"""The errors that the seed found in MirrorMaker 2's traces, and a few of their kin. run.py makes each of them."""
+"""Typical errors in MirrorMaker 2's logs, and how `twinlog doctor` reports them. run.py provokes each of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TypicalError:
-    mm2: str  # what stands in MM2's log
-    check: str  # which check of `twinlog doctor` finds why
-    found: str  # words of what it says
+    mm2: str  # MM2's log line
+    check: str  # the check of `twinlog doctor` that finds the cause
+    found: str  # part of its message
 
 
 ERRORS: dict[str, TypicalError] = {
@@ -30,7 +30,7 @@ ERRORS: dict[str, TypicalError] = {
     "api-key": TypicalError(
         "SaslAuthenticationException: Authentication failed: Invalid username or password",
         "login",
-        "refused",
+        "authentication failed",
     ),
     "truststore": TypicalError(
         "SSLHandshakeException: PKIX path building failed: unable to find valid certification path to requested target",
@@ -40,7 +40,7 @@ ERRORS: dict[str, TypicalError] = {
     "protocol": TypicalError(
         "Bootstrap broker kafka1:9093 (id: -1 rack: null) disconnected",
         "tls",
-        "the listener speaks TLS",
+        "the listener uses TLS",
     ),
     "factor": TypicalError(
         "InvalidReplicationFactorException: Replication factor: 3 larger than available brokers: 2",
@@ -51,23 +51,23 @@ ERRORS: dict[str, TypicalError] = {
         "WorkerSourceTask{id=MirrorSourceConnector-0} Failed to flush, timed out while waiting for producer to flush "
         "outstanding 1 messages",
         "replication",
-        "fewer replicas are in sync than min.insync.replicas asks for",
+        "fewer replicas are in sync than min.insync.replicas requires",
     ),
     "plugin": TypicalError(
         "Plugin class loader for connector: 'org.apache.kafka.connect.mirror.MirrorCheckpointConnector' was not found",
         "configuration",
-        "no such class",
+        "unknown class",
     ),
     "log-dir": TypicalError(
         "mkdir: cannot create directory '/opt/kafka/bin/../logs': Permission denied",
         "machine",
-        "cannot be written to",
+        "is not writable",
     ),
 }
 
 
 def recognised(error: TypicalError, findings: Iterable[Mapping[str, str]]) -> Mapping[str, str] | None:
-    """What the doctor says to it: the worst that was found by that check in those words."""
+    """The most severe finding of that check with that message."""
     found = [each for each in findings if each["check"] == error.check and error.found in each["found"]]
     order = ("error", "warning", "note")
     return min(found, key=lambda each: order.index(each["status"])) if found else None

@@ -1,4 +1,4 @@
-"""Seed three: connectors by REST, two sources merged into one topic of one target; see README.md beside this file."""
+"""Connectors by REST: two sources are merged into one topic of one target; see README.md in this folder."""
 
 import itertools
 import shutil
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from twinlog.errors import LabError
-from twinlog.lab.broker import ClusterSpec
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.command import Command
-from twinlog.lab.compare import Seen, read
-from twinlog.lab.ends import Ends
-from twinlog.lab.example import Stage, fetch, main, say
-from twinlog.lab.ports import HOST, chosen_port
-from twinlog.lab.traffic import access_log
-from twinlog.lab.waiting import until
+from lab.access_logs import access_log
+from lab.broker import ClusterSpec
+from lab.cluster import Cluster
+from lab.command import Command
+from lab.compare_logs import StoredRecord, read
+from lab.end_offsets import EndOffsets
+from lab.errors import LabError
+from lab.example import Example, echo, fetch, main
+from lab.ports import HOST, preferred_port
+from lab.waiting import until
 
 HERE = Path(__file__).parent
 TOPIC, PARTITIONS, RATE = "test", 5, 200
@@ -27,175 +27,173 @@ SOURCES = {"source-0": (0, 1), "source-1": (2, 3)}  # by the numbers of their br
 RUNNING = [f'{each} connector: "RUNNING"' for each in ("Checkpoint", "Heartbeat", "Source")]
 
 
-def play(stage: Stage) -> None:
+def run(example: Example) -> None:
     if missing := [each for each in ("bash", "curl", "jq") if shutil.which(each) is None]:
-        raise LabError(f"mm2.sh needs {', '.join(missing)}, which this machine does not have: install it and try again")
-    say("starting three real Kafka clusters of two brokers each: source-0, source-1, target-0")
-    *sources, target = stage.lab.clusters(*(ClusterSpec(name=name, brokers=2) for name in (*SOURCES, "target-0")))
+        raise LabError(f"mm2.sh needs {', '.join(missing)}: install it and try again")
+    echo("starting three real Kafka clusters of two brokers each: source-0, source-1, target-0")
+    *sources, target = example.lab.clusters(*(ClusterSpec(name=name, brokers=2) for name in (*SOURCES, "target-0")))
     for source in sources:
         source.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=2)
     for source in sources:
-        fill(stage, source, target)
+        fill(example, source, target)
 
-    port = chosen_port(8083)  # the script's; curl is told if it is in use here
-    (stage.folder / ".curlrc").write_text(f'connect-to = "localhost:8083:{HOST}:{port}"\n')
-    worker = serve(stage, target, port)
+    port = preferred_port(8083)  # the script's; .curlrc redirects it if it is in use
+    (example.folder / ".curlrc").write_text(f'connect-to = "localhost:8083:{HOST}:{port}"\n')
+    worker = serve(example, target, port)
     for name in SOURCES:
-        script(stage, "deploy", name)
+        script(example, "deploy", name)
     for name in SOURCES:
-        wait_until_running(stage, worker, name)
-        say("\n".join(script(stage, "status", name)))
+        wait_until_running(example, worker, name)
+        echo("\n".join(script(example, "status", name)))
 
-    say(f"\n{stage.seconds:g} s of traffic on both sources")
+    echo(f"\n{example.seconds:g} s of traffic on both sources")
     with traffic(sources):
-        time.sleep(stage.seconds / 2)
-        say("kill -9: the worker; the next one finds the connectors in the target's topic connect-configs")
+        time.sleep(example.seconds / 2)
+        echo("kill -9: the worker; the next one reads the connectors from the target's topic connect-configs")
         worker.kill()
-        worker = serve(stage, target, port)
+        worker = serve(example, target, port)
         for name in SOURCES:
-            wait_until_running(stage, worker, name)
-        script(stage, "redeploy", "source-0")
-        wait_until_running(stage, worker, "source-0")
-        time.sleep(stage.seconds / 2)
+            wait_until_running(example, worker, name)
+        script(example, "redeploy", "source-0")
+        wait_until_running(example, worker, "source-0")
+        time.sleep(example.seconds / 2)
     wait_until_merged(sources, target, worker)
     show_metrics(f"http://{HOST}:{port}/metrics", worker)
     for name in SOURCES:
-        script(stage, "undeploy", name)
-    say(f"SIGTERM: twinlog serve has ended after {worker.stop():.1f} s")
+        script(example, "undeploy", name)
+    echo(f"SIGTERM: twinlog serve exited after {worker.stop():.1f} s")
 
-    say("\ncomparing:")
-    total = sum(prove(source, target) for source in sources)
-    say(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order, once each")
+    echo("\ncomparing:")
+    total = sum(verify_merged(source, target) for source in sources)
+    echo(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order, once each")
 
 
-def fill(stage: Stage, source: Cluster, target: Cluster) -> None:
-    """mm2/*.json of a source, with the addresses of clusters that exist."""
-    folder = stage.folder / "mm2"
+def fill(example: Example, source: Cluster, target: Cluster) -> None:
+    """Fills the addresses into mm2/*.json of a source."""
+    folder = example.folder / "mm2"
     folder.mkdir(exist_ok=True)
     addresses = {
         _addresses("source", *SOURCES[source.name]): source.bootstrap(),
         _addresses("target", 0, 1): target.bootstrap(),
     }
     for file in sorted((HERE / "mm2").glob(f"mm2-*-{source.name}.json")):
-        stage.fill(file, addresses).replace(folder / file.name)
+        example.fill(file, addresses).replace(folder / file.name)
 
 
-def serve(stage: Stage, target: Cluster, port: int) -> Command:
-    file = stage.fill(HERE / "connect-distributed.properties", {_addresses("target", 0, 1): target.bootstrap()})
-    worker = stage.twinlog("serve", file, "--port", str(port))
+def serve(example: Example, target: Cluster, port: int) -> Command:
+    file = example.fill(HERE / "connect-distributed.properties", {_addresses("target", 0, 1): target.bootstrap()})
+    worker = example.twinlog("serve", file, "--port", str(port))
     until(
-        lambda: _answers(f"http://{HOST}:{port}/connectors"),
-        "the worker should answer",
-        failed=worker.process.last_words,
-        logs=worker.process.quote,
+        lambda: _is_up(f"http://{HOST}:{port}/connectors"),
+        "starting the worker",
+        failed=worker.process.exit_report,
+        logs=worker.process.log_excerpt,
     )
     return worker
 
 
-def script(stage: Stage, *words: str) -> list[str]:
-    """The seed's script, unchanged, in the folder where mm2/ is. What it says; an ERROR of its own is one here."""
-    home = {"CURL_HOME": str(stage.folder.resolve())}
-    run = Command(
-        "mm2.sh", ["env", f"--chdir={stage.folder}", "bash", HERE / "mm2.sh", *words], stage.folder / "mm2.log", home
-    )
-    run.process.log.unlink(missing_ok=True)
-    if words[0] != "status":
-        say(f"$ ./mm2.sh {' '.join(words)}")
-    run.start()
-    said = [line.rstrip() for line in run.finish().splitlines()]
-    if wrong := [line for line in said if line.startswith("ERROR")]:
-        raise LabError(f"mm2.sh {' '.join(words)}: {wrong[0]}")
-    return said
+def script(example: Example, *arguments: str) -> list[str]:
+    """Runs mm2.sh in the folder of mm2/ and returns its output; raises its errors."""
+    words: list[str | Path] = ["env", f"--chdir={example.folder}", "bash", HERE / "mm2.sh", *arguments]
+    command = Command("mm2.sh", words, example.folder / "mm2.log", {"CURL_HOME": str(example.folder.resolve())})
+    command.process.log.unlink(missing_ok=True)
+    if arguments[0] != "status":
+        echo(f"$ ./mm2.sh {' '.join(arguments)}")
+    command.start()
+    output = [line.rstrip() for line in command.finish().splitlines()]
+    if errors := [line for line in output if line.startswith("ERROR")]:
+        raise LabError(f"mm2.sh {' '.join(arguments)}: {errors[0]}")
+    return output
 
 
-def wait_until_running(stage: Stage, worker: Command, name: str) -> None:
+def wait_until_running(example: Example, worker: Command, name: str) -> None:
     until(
-        lambda: script(stage, "status", name) == RUNNING,
-        f"the connectors of {name} should be RUNNING",
+        lambda: script(example, "status", name) == RUNNING,
+        f"waiting for the connectors of {name} to be RUNNING",
         seconds=200,
-        failed=worker.process.last_words,
-        logs=worker.process.quote,
+        failed=worker.process.exit_report,
+        logs=worker.process.log_excerpt,
     )
 
 
 @contextmanager
 def traffic(sources: list[Cluster]) -> Iterator[None]:
-    """Lines of an access log to every source, until it is left. Keys begin with the name of the source."""
-    enough = threading.Event()
-    threads = [threading.Thread(target=publish, args=(source, enough), daemon=True) for source in sources]
+    """Produces lines of an access log to every source. Keys begin with the source's name."""
+    stopped = threading.Event()
+    threads = [threading.Thread(target=produce, args=(source, stopped), daemon=True) for source in sources]
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
-        enough.set()
+        stopped.set()
         for thread in threads:
             thread.join()
 
 
-def publish(source: Cluster, enough: threading.Event) -> None:
+def produce(source: Cluster, stopped: threading.Event) -> None:
     producer = Producer({**source.librdkafka_properties(), "acks": "all", "compression.type": "zstd", "log_level": 0})
     for visitor, line in itertools.islice(access_log(rate=RATE), 1_000_000):
         producer.produce(TOPIC, line.encode(), f"{source.name} {visitor}".encode(), headers={"site": source.name})
         producer.poll(0)
-        if enough.wait(1 / RATE):
+        if stopped.wait(1 / RATE):
             break
     producer.flush(60)
 
 
 def wait_until_merged(sources: list[Cluster], target: Cluster, worker: Command) -> None:
-    with Ends(target) as theirs, Ends(sources[0]) as first, Ends(sources[1]) as second:
+    with EndOffsets(target) as theirs, EndOffsets(sources[0]) as first, EndOffsets(sources[1]) as second:
         until(
             lambda: theirs.total(TOPIC) == first.total(TOPIC) + second.total(TOPIC),
-            f"{TOPIC} on {target.name} should have all records of both sources",
+            f"waiting for all records of both sources in {TOPIC} on {target.name}",
             seconds=400,
-            failed=worker.process.last_words,
-            logs=worker.process.quote,
+            failed=worker.process.exit_report,
+            logs=worker.process.log_excerpt,
         )
 
 
-def prove(source: Cluster, target: Cluster) -> int:
-    """What came from this source is on the target as it is there; the other's records stand between."""
+def verify_merged(source: Cluster, target: Cluster) -> int:
+    """Compares the source's records with those on the target, where the other source's are in between."""
     total = 0
     for partition in range(PARTITIONS):
         here = read(source.client_properties(), TOPIC, partition)
-        there = [each for each in read(target.client_properties(), TOPIC, partition) if _is_of(source, each)]
+        there = [each for each in read(target.client_properties(), TOPIC, partition) if _is_from(source, each)]
         if here != there:
             raise LabError(
-                f"{TOPIC}-{partition}: {len(here)} records on {source.name}, others or {len(there)} on {target.name}"
+                f"{TOPIC}-{partition} differs: {len(here)} records on {source.name}, {len(there)} on {target.name}"
             )
         total += len(here)
-    say(f"  {TOPIC} on {source.name}: {total:,} records, all in {TOPIC} on {target.name}")
+    echo(f"  {TOPIC} on {source.name}: {total:,} records, all in {TOPIC} on {target.name}")
     return total
 
 
 def show_metrics(url: str, worker: Command) -> None:
-    """What Prometheus scrapes: nothing waits any more."""
-    wanted = [
+    """Prints the metrics that Prometheus scrapes, once the lag is 0."""
+    expected = [
         f'twinlog_lag_records{{flow="{name}->target-0",topic="{TOPIC}",partition="{partition}"}} 0'
         for name in SOURCES
         for partition in range(PARTITIONS)
     ]
     until(
-        lambda: set(wanted) <= set(fetch(url).splitlines()),
-        f"{url} should say {wanted[0]}, and so on",
-        failed=worker.process.last_words,
-        logs=worker.process.quote,
+        lambda: set(expected) <= set(fetch(url).splitlines()),
+        f"waiting for {expected[0]} and {len(expected) - 1} more metrics at {url}",
+        failed=worker.process.exit_report,
+        logs=worker.process.log_excerpt,
     )
-    say(f"\n{url}:")
-    for line in wanted:
-        say(f"  {line}")
+    echo(f"\n{url}:")
+    for line in expected:
+        echo(f"  {line}")
 
 
 def _addresses(role: str, *numbers: int) -> str:
     return ",".join(f"kafka-{role}-{number}:9092" for number in numbers)
 
 
-def _is_of(source: Cluster, record: Seen) -> bool:
+def _is_from(source: Cluster, record: StoredRecord) -> bool:
     return (record.key or b"").startswith(source.name.encode())
 
 
-def _answers(url: str) -> bool:
+def _is_up(url: str) -> bool:
     try:
         fetch(url)
     except LabError:
@@ -204,4 +202,4 @@ def _answers(url: str) -> bool:
 
 
 if __name__ == "__main__":
-    main(play, about=__doc__, seconds=10)
+    main(run, about=__doc__, seconds=10)

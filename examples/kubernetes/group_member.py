@@ -1,10 +1,10 @@
-"""One member of a consumer group, by mutual TLS: writes what it reads to a file, one line a record, and commits.
+"""A member of a consumer group, with mutual TLS: appends the records to a file, one per line, and commits.
 
     python group_member.py --bootstrap-servers HOST:PORT --secrets DIR --user source-user \
         --ca source-cluster-cluster-ca-cert --group billing --topics orders,payments --out read.txt
 
-SIGTERM: what was read is committed, then it ends. It knows nothing of Twinlog: on another cluster it goes on where the
-group's offsets there say.
+On SIGTERM it commits and exits. It does not depend on Twinlog: on another cluster it resumes at the group's offsets
+there.
 """
 
 import argparse
@@ -25,13 +25,13 @@ def properties(given: argparse.Namespace) -> dict[str, str | bool]:
         "ssl.key.location": str(user / "user.key"),
         "group.id": given.group,
         "auto.offset.reset": "earliest",  # only where the group has no offset
-        "enable.auto.offset.store": False,  # commits are of what was written to the file, never of more
+        "enable.auto.offset.store": False,  # only records that are written to the file are committed
     }
 
 
-def read(consumer: Consumer, out: Path, ended: threading.Event) -> None:
+def read(consumer: Consumer, out: Path, stopped: threading.Event) -> None:
     with out.open("a") as file:
-        while not ended.is_set():
+        while not stopped.is_set():
             record = consumer.poll(0.2)
             if record is None:
                 continue
@@ -49,13 +49,13 @@ def main() -> None:
     for option in ("--secrets", "--out"):
         parser.add_argument(option, required=True, type=Path)
     given = parser.parse_args()
-    ended = threading.Event()
+    stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: stopped.set())
     consumer = Consumer(properties(given))
     consumer.subscribe(given.topics.split(","))
     try:
-        read(consumer, given.out, ended)
+        read(consumer, given.out, stopped)
     finally:
         consumer.close()  # commits
 

@@ -1,10 +1,10 @@
-"""Kubernetes secrets as a folder, exactly as a pod that mounts them sees it.
+"""Writes Kubernetes secrets to a folder, exactly as they are mounted in a pod.
 
     secrets/source-user/..2026_11_16_10_00_00.1/user.crt    the file
     secrets/source-user/..data                              -> ..2026_11_16_10_00_00.1
     secrets/source-user/user.crt                            -> ..data/user.crt
 
-The kubelet changes a secret by writing a new dated folder and turning `..data` to it, so all keys change at once.
+The kubelet updates a secret by writing a new dated folder and replacing the link `..data`, so all keys change at once.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def mount(folder: Path, secret: str, keys: Mapping[str, bytes]) -> None:
-    """Writes a secret, or changes one that is there."""
+    """Creates or updates a secret."""
     home = folder / secret
     home.mkdir(parents=True, exist_ok=True)
     dated = home / f"..{time.strftime('%Y_%m_%d_%H_%M_%S', time.gmtime())}.{time.time_ns()}"
@@ -25,6 +25,6 @@ def mount(folder: Path, secret: str, keys: Mapping[str, bytes]) -> None:
         file.write_bytes(content)
         if not (home / key).is_symlink():
             (home / key).symlink_to(Path("..data") / key)
-    turned = home / "..data_tmp"
-    turned.symlink_to(dated.name)
-    os.replace(turned, home / "..data")  # noqa: PTH105  # a link itself is to be replaced, not what it leads to
+    new_link = home / "..data_tmp"
+    new_link.symlink_to(dated.name)
+    os.replace(new_link, home / "..data")  # noqa: PTH105  # replaces the link itself, not its target

@@ -1,4 +1,4 @@
-"""Writes a made-up day of EDGAR access logs, in the columns of the SEC's log files: log20170630.csv, header and all.
+"""Writes a generated day of EDGAR access logs, in the format of the SEC's log files: log20170630.csv with its header.
 
 python sample_day.py --date 2017-06-30 --lines 100000 --folder input_logs
 """
@@ -9,7 +9,7 @@ import datetime as dt
 from itertools import islice
 from pathlib import Path
 
-from twinlog.lab.traffic import HEADER, access_log
+from lab.access_logs import HEADER, access_log
 
 DAY_SECONDS = 86_400
 
@@ -19,7 +19,7 @@ def write_day(folder: Path, date: dt.date, lines: int, seed: int = 0) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"log{date:%Y%m%d}.csv"
     midnight = calendar.timegm(date.timetuple())
-    # The lines' clock is random: let it be fast enough for the last one to be still of that day.
+    # The times are random: the rate is high enough for the last line to be of the same day.
     entries = access_log(seed, midnight, rate=(1.02 * lines + 4 * lines**0.5 + 1) / DAY_SECONDS)
     with file.open("w") as out:
         out.write(f"{HEADER}\n")

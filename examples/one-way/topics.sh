@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the two topics on rdc. Those on ord are made by the flow.
-# kafka-topics.sh comes with Kafka; KAFKA_TOPICS names it if it is not on the PATH.
+# Creates the two topics on rdc. Twinlog creates those on ord.
+# kafka-topics.sh is part of Kafka; set KAFKA_TOPICS if it is not on the PATH.
 set -eu
 rdc=node001.dev.dpl.kafka.cnvr.net:9092,node002.dev.dpl.kafka.cnvr.net:9092,node003.dev.dpl.kafka.cnvr.net:9092
 topics=${KAFKA_TOPICS:-kafka-topics.sh}

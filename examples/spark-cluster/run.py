@@ -1,4 +1,4 @@
-"""Twinlog on a Spark cluster: a worker is killed and nothing is lost; then submitted with a packed environment."""
+"""Twinlog on a Spark cluster: a worker is killed without loss; then Twinlog is submitted with a packed environment."""
 
 import itertools
 import sys
@@ -8,74 +8,74 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from twinlog.errors import LabError
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.command import Command
-from twinlog.lab.ends import Ends
-from twinlog.lab.example import Stage, main, prove, say, wait_until_equal
-from twinlog.lab.ports import HOST
-from twinlog.lab.spark_cluster import SparkCluster
-from twinlog.lab.traffic import access_log
-from twinlog.lab.waiting import until
+from lab.access_logs import access_log
+from lab.cluster import Cluster
+from lab.command import Command
+from lab.end_offsets import EndOffsets
+from lab.errors import LabError
+from lab.example import Example, echo, main, verify_equal, wait_until_equal
+from lab.ports import HOST
+from lab.spark_cluster import SparkCluster
+from lab.waiting import until
 
 HERE = Path(__file__).parent
 LIVE, PAST = "orders", "orders-of-last-year"
-RATE = 1000  # records a second
+RATE = 1000  # records per second
 QUIET = ("--conf", "spark.ui.enabled=false", "--conf", f"spark.driver.host={HOST}")
 
 
-def play(stage: Stage) -> None:
-    say("starting two Kafka clusters, us and eu, and a Spark cluster: a master and two workers with two slots each")
-    us, eu = stage.lab.clusters("us", "eu")
-    spark = stage.stack.enter_context(SparkCluster(stage.lab.folder / "spark", workers=2, cores=2))
+def run(example: Example) -> None:
+    echo("starting two Kafka clusters, us and eu, and a Spark cluster: a master and two workers with two slots each")
+    us, eu = example.lab.clusters("us", "eu")
+    spark = example.stack.enter_context(SparkCluster(example.lab.folder / "spark", workers=2, cores=2))
     us.create_topic(LIVE, partitions=4)
-    file = stage.fill(HERE / "mm2.properties", {"us-1:9092": us.bootstrap(), "eu-1:9092": eu.bootstrap()})
+    file = example.fill(HERE / "mm2.properties", {"us-1:9092": us.bootstrap(), "eu-1:9092": eu.bootstrap()})
 
     traffic = Traffic(us)
     traffic.start()
-    stage.stack.callback(traffic.stop)
-    twinlog = stage.twinlog("run", file, "--master", spark.url, *QUIET)
+    example.stack.callback(traffic.stop)
+    twinlog = example.twinlog("run", file, "--master", spark.url, *QUIET)
     twinlog.wait_for("relaying")
-    time.sleep(stage.seconds / 2)
+    time.sleep(example.seconds / 2)
     kill_a_worker(spark, eu, twinlog)
-    time.sleep(stage.seconds / 2)
+    time.sleep(example.seconds / 2)
     traffic.stop()
     wait_until_equal(us, eu, {LIVE: f"us.{LIVE}"}, twinlog)
-    say(f"SIGTERM: twinlog run has ended after {twinlog.stop():.1f} s\n")
+    echo(f"SIGTERM: twinlog run exited after {twinlog.stop():.1f} s\n")
 
     us.create_topic(PAST, partitions=2)
-    traffic.publish(PAST, 20_000)
-    submit(stage, spark, file)
+    traffic.produce(PAST, 20_000)
+    submit(example, spark, file)
 
-    say("\ncomparing both clusters record by record:")
-    total = prove(us, eu, {topic: f"us.{topic}" for topic in (LIVE, PAST)})
-    say(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order")
+    echo("\ncomparing both clusters record by record:")
+    total = verify_equal(us, eu, {topic: f"us.{topic}" for topic in (LIVE, PAST)})
+    echo(f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order")
 
 
 def kill_a_worker(spark: SparkCluster, eu: Cluster, twinlog: Command) -> None:
-    """One that has work; it ends when every partition has moved on."""
-    until(lambda: all(worker.executors() for worker in spark.workers), "each worker should have an executor")
-    with Ends(eu) as ends:
+    """Kills a worker with an executor and returns when all partitions make progress again."""
+    until(lambda: all(worker.executors() for worker in spark.workers), "waiting for an executor on each worker")
+    with EndOffsets(eu) as ends:
         before = ends.each(f"us.{LIVE}")
-        say(f"kill -9 {spark.workers[0].process.pid}   (a worker; its executor and their tasks go with it)")
+        echo(f"kill -9 {spark.workers[0].process.pid}   (a worker, with its executor and tasks)")
         spark.workers[0].kill()
         killed = time.monotonic()
         until(
             lambda: all(now > then + RATE // 2 for now, then in zip(ends.each(f"us.{LIVE}"), before, strict=True)),
-            "every partition should go on",
-            failed=twinlog.process.last_words,
-            logs=twinlog.process.quote,
+            "waiting for progress on all partitions",
+            failed=twinlog.process.exit_report,
+            logs=twinlog.process.log_excerpt,
         )
-        say(f"  {time.monotonic() - killed:.1f} s later every partition has gone on, in the other worker")
+        echo(f"  all partitions continue on the other worker after {time.monotonic() - killed:.1f} s")
 
 
-def submit(stage: Stage, spark: SparkCluster, file: Path) -> None:
-    """As from a machine that has nothing but the archive and Spark: once over what there is."""
-    folder = stage.lab.folder / "submit"
+def submit(example: Example, spark: SparkCluster, file: Path) -> None:
+    """Replicates the existing records once, as from a machine with only the archive and Spark."""
+    folder = example.lab.folder / "submit"
     folder.mkdir()
     archive = folder / "twinlog-env.tar.gz"
-    say("$ scripts/pack twinlog-env.tar.gz   (here without compression)")
-    stage.command("pack", sys.executable, "-m", "twinlog.pipeline.pack", archive, "0").finish(300)
+    echo("$ scripts/pack twinlog-env.tar.gz   (here without compression)")
+    example.command("pack", sys.executable, "-m", "twinlog.spark.pack", archive, "0").finish(300)
     options = [*QUIET, "--conf", "spark.log.level=WARN", "--conf", "spark.cores.max=2"]
     environment = {
         "SPARK_HOME": str(spark.home),
@@ -84,16 +84,16 @@ def submit(stage: Stage, spark: SparkCluster, file: Path) -> None:
         "TMPDIR": str(folder),
     }
     script = f'cd {folder} && exec {HERE.resolve() / "submit.sh"} "$@"'
-    submitted = stage.command(
+    submitted = example.command(
         "submit", "sh", "-c", script, "submit", spark.url, archive, "run", file.resolve(), "--once", env=environment
     )
     for line in submitted.finish(300).splitlines():
         if "us->eu" in line:
-            say(f"  {line}")
+            echo(f"  {line}")
 
 
 class Traffic(threading.Thread):
-    """Publishes lines to the live topic until it is stopped."""
+    """Produces lines to the live topic until it is stopped."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(name="traffic", daemon=True)
@@ -115,7 +115,7 @@ class Traffic(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def publish(self, topic: str, records: int) -> None:
+    def produce(self, topic: str, records: int) -> None:
         for _ in range(records):
             self._send(topic)
         self._flush()
@@ -127,8 +127,8 @@ class Traffic(threading.Thread):
 
     def _flush(self) -> None:
         if left := self._producer.flush(60):
-            raise LabError(f"{left} records could not be published")
+            raise LabError(f"{left} records were not acknowledged within 60 s")
 
 
 if __name__ == "__main__":
-    main(play, about=__doc__, seconds=20)
+    main(run, about=__doc__, seconds=20)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Submits Twinlog to a Spark cluster whose machines have Java and Spark, and nothing of Twinlog.
+# Submits Twinlog to a Spark cluster whose machines have Java and Spark, but not Twinlog.
 #
 #   scripts/pack twinlog-env.tar.gz
 #   SPARK_HOME=/opt/spark ./submit.sh spark://spark-1:7077 twinlog-env.tar.gz run mm2.properties
 #
-# Behind the archive stands what `twinlog` takes. More settings for Spark: SPARK_OPTIONS="--conf spark.cores.max=4".
-# The driver runs here, so here the configuration is read; the archive is unpacked here, too (in ./env), because the
-# driver's Python must be found by the same name as the executors'.
+# The arguments after the archive are those of `twinlog`. More Spark settings: SPARK_OPTIONS="--conf spark.cores.max=4".
+# The driver runs here, so the configuration is read here. The archive is also unpacked here (in ./env), because the
+# driver and the executors must find Python at the same path.
 set -euo pipefail
 master=${1:?usage: submit.sh MASTER ARCHIVE run mm2.properties}
 archive=${2:?usage: submit.sh MASTER ARCHIVE run mm2.properties}
