@@ -1,40 +1,61 @@
-"""Real clusters for every test that asks, started once per session, and their last words in the report of a failure."""
+"""Fixtures: real clusters, started once per session; the ends of their logs are added to failure reports."""
 
 import itertools
 import logging
 import re
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-with warnings.catch_warnings():  # kafka-python reads its schemas by a call that Python 3.11 and 3.12 frown upon
+with warnings.catch_warnings():  # kafka-python reads its schemas by a call that is deprecated in Python 3.11 and 3.12
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
+    from lab import listeners
+    from lab.broker import ClusterSpec
+    from lab.cluster import Cluster
+    from lab.kafka_classes import KafkaJvm
+    from lab.lab import Lab, open_labs
+    from tests.schedule import Scheduler, order
     from twinlog.config import FlowConfig, load
-    from twinlog.lab import listeners
-    from twinlog.lab.broker import ClusterSpec
-    from twinlog.lab.cluster import Cluster
-    from twinlog.lab.jvm import KafkaJvm
-    from twinlog.lab.lab import Lab, open_labs
 
-# The independent client (librdkafka) with which tests prove that others can read what is written.
+# librdkafka is an independent client: what it reads and writes does not depend on Twinlog's own code.
 _QUIET = {"logger": logging.getLogger("librdkafka")}
 _counter = itertools.count(1)
+# On a busy machine an example takes any time.
+hypothesis.settings.register_profile("any time", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any time")
+# Long, and rarely broken by a change elsewhere.
+SLOW_FOLDERS = {"examples", "fuzz", "image", "spark_cluster"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes share the tests, file by file: the slow ones go first, or one process would end long before the other."""
-    slow = ("spark", "fuzz", "broker", "java", "tools")
-    items.sort(key=lambda item: next((at for at, mark in enumerate(slow) if item.get_closest_marker(mark)), len(slow)))
+def pytest_configure() -> None:
+    """A shell starts a background job with Ctrl-C ignored, which every process that a test starts would inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Marks what only `make test-slow` runs; then orders the files of which tests are selected."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
+    yield
+    order(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler | None:
+    return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """The session's lab. A test that breaks clusters opens one of its own: `with Lab() as lab`."""
+    """The session's lab. A test that breaks clusters uses its own: `with Lab() as lab`."""
     session_lab = Lab()
     try:
         yield session_lab
@@ -44,14 +65,14 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def _us_and_eu(lab: Lab, request: pytest.FixtureRequest) -> dict[str, Cluster]:
-    """Those of the two that any selected test asks for, started side by side."""
-    asked = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    return {cluster.name: cluster for cluster in lab.clusters(*sorted({"us", "eu"} & asked))}
+    """Those of the two clusters that the selected tests use, started in parallel."""
+    used = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    return {cluster.name: cluster for cluster in lab.clusters(*sorted({"us", "eu"} & used))}
 
 
 @pytest.fixture(scope="session")
 def us(lab: Lab, _us_and_eu: dict[str, Cluster]) -> Cluster:
-    """One broker, plaintext. Shared by all tests: use topics of your own (`topic`), and leave it running."""
+    """One broker, plaintext. Shared by all tests: use unique topics (`topic`), and leave it running."""
     return _us_and_eu.get("us") or lab.cluster("us")
 
 
@@ -63,16 +84,16 @@ def eu(lab: Lab, _us_and_eu: dict[str, Cluster]) -> Cluster:
 
 @pytest.fixture(scope="session")
 def secure(lab: Lab) -> Cluster:
-    """One broker with every kind of listener, an authorizer, and the users alice, bob and carol without any right."""
-    wanted = ClusterSpec(name="secure", listeners=listeners.EVERY, users=("alice", "bob", "carol"), authorizer=True)
-    return lab.clusters(wanted)[0]
+    """One broker with every listener but GSSAPI, an authorizer, and the users alice, bob and carol without ACLs."""
+    spec = ClusterSpec(name="secure", listeners=listeners.EVERY, users=("alice", "bob", "carol"), authorizer=True)
+    return lab.clusters(spec)[0]
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses; the topic itself is the test's to create."""
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
-    return f"{words[:60]}-{next(_counter)}"
+    """A unique topic name; the test creates the topic."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
+    return f"{name[:60]}-{next(_counter)}"
 
 
 @pytest.fixture(scope="session")
@@ -85,20 +106,20 @@ def kafka_jvm() -> Iterator[KafkaJvm]:
 @pytest.fixture
 def produce() -> Callable[..., int]:
     def produce(properties: dict[str, str], topic: str, value: str, seconds: float = 30) -> int:
-        """The record's offset; raises the reason for which the broker, or the way to it, refused it."""
+        """The record's offset; raises the error of the connection or of the broker."""
         delivered: list[Any] = []
-        refused: list[Any] = []
-        producer = Producer({**properties, **_QUIET, "error_cb": refused.append, "acks": "all"})
+        errors: list[Any] = []
+        producer = Producer({**properties, **_QUIET, "error_cb": errors.append, "acks": "all"})
         producer.produce(topic, value.encode(), on_delivery=lambda error, message: delivered.append(error or message))
         waited = 0.0
-        while not delivered and not _final(refused) and waited < seconds:
+        while not delivered and not _fatal(errors) and waited < seconds:
             producer.poll(0.1)
             waited += 0.1
         producer.purge()
         producer.flush(5)
         if delivered and hasattr(delivered[0], "offset"):
             return int(delivered[0].offset())
-        raise KafkaException((_final(refused) or refused or delivered)[0])
+        raise KafkaException((_fatal(errors) or errors or delivered)[0])
 
     return produce
 
@@ -129,8 +150,8 @@ def consume() -> Callable[..., list[str]]:
     return consume
 
 
-def _final(errors: list[Any]) -> list[Any]:
-    """Those that no waiting cures: a broker that is down is not one of them, a wrong password is."""
+def _fatal(errors: list[Any]) -> list[Any]:
+    """Errors that are not retriable, such as a wrong password."""
     return [each for each in errors if each.name() in {"_AUTHENTICATION", "_SSL"} or "SSL alert" in each.str()]
 
 
@@ -139,7 +160,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         for process in [process for open_lab in open_labs() for process in open_lab.processes]:
-            state = "running" if process.alive else f"ended with exit code {process.exit_code}"
+            state = "running" if process.alive else f"exited with code {process.exit_code}"
             report.sections.append((f"{process.name} ({state}), log {process.log}", process.tail(20)))
     return report
 
@@ -152,7 +173,7 @@ CLUSTERS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:
 
 @pytest.fixture
 def read_flow(tmp_path: Path) -> ReadFlow:
-    """A->B of a dedicated-mode file with these lines."""
+    """The flow A->B of a dedicated-mode file with these lines."""
 
     def read(*lines: str) -> FlowConfig:
         file = tmp_path / "mm2.properties"
@@ -164,26 +185,26 @@ def read_flow(tmp_path: Path) -> ReadFlow:
 
 @pytest.fixture(scope="session")
 def invoke(kafka_jvm: KafkaJvm) -> Invoke:
-    """A method or constructor that is not public, of a Java object or, where `on` is a text, of that class."""
+    """Calls a non-public method of a Java object, or a static method or constructor of a class given by name."""
 
-    known: dict[tuple[str, str, int], Any] = {}  # to find a member takes a call to the JVM for each that there is
+    members: dict[tuple[str, str, int], Any] = {}  # finding a member takes many calls to the JVM
 
     def call(on: Any, name: str, *arguments: Any) -> Any:
         owner = on if isinstance(on, str) else on.getClass().getName()
-        wanted = (owner, name, len(arguments))
-        if wanted not in known:
-            known[wanted] = member_of(*wanted)
+        key = (owner, name, len(arguments))
+        if key not in members:
+            members[key] = find_member(*key)
         array = kafka_jvm._gateway.new_array(kafka_jvm.jvm.java.lang.Object, len(arguments))
         for at, argument in enumerate(arguments):
             array[at] = argument
         if name == "new":
-            return known[wanted].newInstance(array)
-        return known[wanted].invoke(None if isinstance(on, str) else on, array)
+            return members[key].newInstance(array)
+        return members[key].invoke(None if isinstance(on, str) else on, array)
 
-    def member_of(owner: str, name: str, count: int) -> Any:
+    def find_member(owner: str, name: str, count: int) -> Any:
         java = kafka_jvm._class(owner)
-        members = java.getDeclaredConstructors() if name == "new" else java.getDeclaredMethods()
-        named = [each for each in members if name in ("new", each.getName())]
+        declared = java.getDeclaredConstructors() if name == "new" else java.getDeclaredMethods()
+        named = [each for each in declared if name in ("new", each.getName())]
         (member,) = [each for each in named if len(each.getParameterTypes()) == count]
         member.setAccessible(True)
         return member

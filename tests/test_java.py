@@ -1,4 +1,4 @@
-"""Which Java is used, and what is said where none fits. The Javas here are scripts that say a version."""
+"""Which Java is used, and the error if none fits. The Java executables here are scripts that print a version."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from twinlog import java
 from twinlog.errors import JavaError
 
 
-def pretend(folder: Path, version: str, modules: str = "jdk.incubator.vector@17") -> Path:
+def fake_java(folder: Path, version: str, modules: str = "jdk.incubator.vector@17") -> Path:
     executable = folder / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(
@@ -22,7 +22,7 @@ def pretend(folder: Path, version: str, modules: str = "jdk.incubator.vector@17"
 
 
 @pytest.fixture(autouse=True)
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_java_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     java.find.cache_clear()
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -31,44 +31,42 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(tmp_path / "home", "21.0.2")
-    pretend(tmp_path / "path", "17.0.1")
+    fake_java(tmp_path / "home", "21.0.2")
+    fake_java(tmp_path / "path", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path}/path/bin:/bin:/usr/bin")
     assert (java.find().major, java.find().origin) == (21, "JAVA_HOME")
 
 
-def test_an_old_java_is_passed_over_where_a_newer_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(tmp_path / "home", "1.8.0_392")
-    pretend(tmp_path / "path", "17.0.1")
+def test_an_old_java_is_skipped_if_a_newer_one_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "home", "1.8.0_392")
+    fake_java(tmp_path / "path", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path}/path/bin:/bin:/usr/bin")
     assert java.find().origin == "PATH"
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8.0_392", 8), ("11.0.22", 11)])
-def test_only_an_old_java_is_one_clear_line(
+def test_only_an_old_java_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str, major: int
 ) -> None:
-    pretend(tmp_path / "home", version)
+    fake_java(tmp_path / "home", version)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     assert java.main() == 1
-    said = capsys.readouterr().err
-    assert said.startswith(
-        f"twinlog: Java {major} in {tmp_path / 'home'} (from JAVA_HOME) is too old: install a JDK 17"
-    )
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"twinlog: Java {major} in {tmp_path / 'home'} (from JAVA_HOME): too old; install JDK 17")
+    assert printed.count("\n") == 1
 
 
-def test_no_java_can_be_told_from_an_old_one() -> None:
-    with pytest.raises(JavaError, match="no Java found: install a JDK 17 or newer, or run: pip install") as caught:
+def test_no_java_has_an_exit_code_of_its_own() -> None:
+    with pytest.raises(JavaError, match="Java not found; install JDK 17 or newer, or run pip install") as caught:
         java.find()
     assert caught.value.missing
     assert java.main() == 3
 
 
-def test_spark_gets_a_java_that_ignores_what_a_stripped_runtime_lacks(tmp_path: Path) -> None:
-    home = pretend(tmp_path / "home", "21.0.2")
+def test_spark_gets_a_java_without_the_flag_that_a_stripped_runtime_rejects(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", "21.0.2")
     stripped = java.Java(home, 21, "pip", complete=False)
     spark = java.home_for_spark(stripped, tmp_path / "for spark")
     run = subprocess.run(

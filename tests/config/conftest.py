@@ -1,4 +1,4 @@
-"""Helpers for configuration tests: a text becomes a file, a file becomes a Config or its mistakes."""
+"""Fixtures that write a configuration and load it, or return its errors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ def read(write: Write) -> Read:
 
 @pytest.fixture
 def mistakes(write: Write) -> Mistakes:
-    """The mistakes (not the warnings) of a text, as an operator sees them."""
+    """The errors (not the warnings) of a configuration, as an operator sees them."""
 
     def find(text: str, name: str = "mm2.properties", secrets: Path | None = None) -> list[str]:
         with pytest.raises(InvalidConfigError) as caught:

@@ -1,4 +1,4 @@
-"""Kafka Connect's JSON: flat or with name and config, in a folder or as a list of files; three of them form a flow."""
+"""JSON files of Connect connectors: flat or with name and config, in a folder or listed; three connectors form a flow."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_records_go_to_the_workers_cluster(tmp_path: Path) -> None:
     assert flow.source.clients["target.admin"]["bootstrap.servers"] == ("e:9092",)
 
 
-def test_a_state_is_kept(tmp_path: Path) -> None:
+def test_initial_state(tmp_path: Path) -> None:
     path = tmp_path / "msc.json"
     body = {"name": "x", "initial_state": "STOPPED", "config": {"connector.class": "MirrorSource", **BASE}}
     path.write_text(json.dumps(body))
@@ -81,23 +81,23 @@ def test_a_state_is_kept(tmp_path: Path) -> None:
     assert not flow.replicates
 
 
-def test_other_connectors_are_left_out(tmp_path: Path) -> None:
+def test_other_connectors_are_skipped(tmp_path: Path) -> None:
     connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     (tmp_path / "b.json").write_text('{"name": "files", "connector.class": "FileStreamSource"}')
     config = load([tmp_path])
     assert len(config.flows) == 1
     assert [str(problem) for problem in config.problems if problem.level == "warning"] == [
-        "b.json:1: warning: connector.class = 'FileStreamSource' is not a connector of MM2: left out"
+        "b.json:1: warning: connector.class = 'FileStreamSource': skipped, not a connector of MM2"
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ('{"name": "x",\n oops}', "x.json:2: error: not JSON: "),
-        ('{"name": "x"}', "x.json: error: connector.class is missing: one of org.apache"),
-        ("[1]", "expected a connector"),
-        ('{"connector.class": "MirrorSource", "topics": ["a"]}', "topics: expected a text, a number, true or false"),
+        ('{"name": "x",\n oops}', "x.json:2: error: invalid JSON: "),
+        ('{"name": "x"}', "x.json: error: connector.class is missing; use one of org.apache"),
+        ("[1]", "not a connector; expected"),
+        ('{"connector.class": "MirrorSource", "topics": ["a"]}', "topics: expected a string, a number, true or false"),
         ('{"connector.class": "MirrorSource"}', "source.cluster.alias is missing"),
         (
             '{"connector.class": "MirrorSource", "source.cluster.alias": "us"}',
@@ -110,7 +110,7 @@ def test_other_connectors_are_left_out(tmp_path: Path) -> None:
         ('{"config": {"connector.class": "MirrorSource"}, "initial_state": "GONE"}', "initial_state = 'GONE'"),
     ],
 )
-def test_a_mistake_names_file_and_line(tmp_path: Path, content: str, complaint: str) -> None:
+def test_an_error_names_file_and_line(tmp_path: Path, content: str, complaint: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
     with pytest.raises(InvalidConfigError) as caught:
@@ -120,14 +120,14 @@ def test_a_mistake_names_file_and_line(tmp_path: Path, content: str, complaint: 
 
 def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
     path = connector(tmp_path / "a.json", "MirrorSourceConnector", {"topic": "x", "source.cluster.max.poll.records": 1})
-    said = [str(problem) for problem in load([path]).problems if problem.level == "warning"]
-    assert said == [
+    message = [str(problem) for problem in load([path]).problems if problem.level == "warning"]
+    assert message == [
         "a.json:7: warning: topic: unknown key (did you mean topics?)",
-        "a.json:8: warning: source.cluster.max.poll.records: MM2 ignores it here",
+        "a.json:8: warning: source.cluster.max.poll.records: ignored by MM2 here",
     ]
 
 
-def test_what_lies_beside_them_in_the_folder_is_left_out(tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_skipped(tmp_path: Path) -> None:
     connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
     (tmp_path / "log4j.properties").write_text("log4j.rootLogger=INFO\n")
@@ -135,30 +135,30 @@ def test_what_lies_beside_them_in_the_folder_is_left_out(tmp_path: Path) -> None
     config = load([tmp_path])
     assert len(config.flows) == 1
     assert [str(p) for p in config.problems if p.level == "warning"] == [
-        "log4j.properties: warning: neither a worker's file nor a connector's: left out"
+        "log4j.properties: warning: skipped: neither a worker file nor a connector"
     ]
 
 
 def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
     connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     (tmp_path / "mm2.properties").write_text("clusters = us, eu\n")
-    with pytest.raises(InvalidConfigError, match="cannot stand beside connectors' JSON files"):
+    with pytest.raises(InvalidConfigError, match="cannot be combined with JSON files of connectors"):
         load([tmp_path])
     (tmp_path / "mm2.yaml").write_text("apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: {}\n")
-    with pytest.raises(InvalidConfigError, match=r"a\.json: error: cannot stand beside a Strimzi resource"):
+    with pytest.raises(InvalidConfigError, match=r"a\.json: error: cannot be combined with a Strimzi resource"):
         load([tmp_path])
 
 
-def test_a_worker_that_was_not_given_is_said_to_be_assumed(tmp_path: Path) -> None:
+def test_a_missing_worker_file_is_noted(tmp_path: Path) -> None:
     path = connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     config = load([path])
     assert [str(problem) for problem in config.problems] == [
-        "a.json: note: no Connect worker's file was given: the worker's settings are assumed; name it to see yours"
+        "a.json: note: no Connect worker file: default worker settings are used; name the file to use yours"
     ]
     assert str(config.flows[0].worker.values["group.id"].origin) == "derived (assumed)"
 
 
-def test_a_worker_file_that_lacks_something_is_refused(tmp_path: Path) -> None:
+def test_an_incomplete_worker_file_is_rejected(tmp_path: Path) -> None:
     connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     (tmp_path / "worker.properties").write_text(
         "bootstrap.servers=w:1\ngroup.id=g\nkey.converter=K\nvalue.converter=V\n"
@@ -192,7 +192,7 @@ def test_a_workers_login_is_not_its_producers(tmp_path: Path) -> None:
     )
 
 
-def test_a_short_class_name_is_as_good(tmp_path: Path) -> None:
+def test_a_short_class_name(tmp_path: Path) -> None:
     (tmp_path / "worker.properties").write_text(
         "bootstrap.servers=w:1\ngroup.id=g\nkey.converter=K\nvalue.converter=V\nconfig.storage.topic=c\n"
         "offset.storage.topic=o\nstatus.storage.topic=s\nexactly.once.source.support=enabled\n"
@@ -203,7 +203,32 @@ def test_a_short_class_name_is_as_good(tmp_path: Path) -> None:
     assert list(flow.connectors) == ["source"]
 
 
-def test_other_json_in_the_folder_is_left_out(tmp_path: Path) -> None:
+def test_other_json_in_the_folder_is_skipped(tmp_path: Path) -> None:
     connector(tmp_path / "a.json", "MirrorSourceConnector", {})
     (tmp_path / "package.json").write_text('{"name": "x", "version": "1"}')
     assert len(load([tmp_path]).flows) == 1
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_one_alias_for_two_clusters_is_rejected(tmp_path: Path, side: str) -> None:
+    """Topics, positions and offset syncs are named after aliases: those of the two would be mixed."""
+    other = {f"{side}.cluster.bootstrap.servers": "asia:9092"}
+    files = [
+        connector(tmp_path / "orders.json", "MirrorSourceConnector", {"topics": "orders"}),
+        connector(tmp_path / "clicks.json", "MirrorSourceConnector", {"topics": "clicks", **other}),
+    ]
+    with pytest.raises(InvalidConfigError) as found:
+        load(files)
+    (problem,) = (each for each in found.value.problems if each.level == "error")
+    assert f"'orders' and 'clicks' have the same {side}.cluster.alias" in problem.text
+    assert "clicks.json" in problem.where
+
+
+def test_one_cluster_may_be_named_by_several_of_its_brokers(tmp_path: Path) -> None:
+    files = [
+        connector(
+            tmp_path / "a.json", "MirrorSourceConnector", {"source.cluster.bootstrap.servers": "u1:9092,u2:9092"}
+        ),
+        connector(tmp_path / "b.json", "MirrorCheckpointConnector", {"source.cluster.bootstrap.servers": "U2:9092"}),
+    ]
+    assert len(load(files).flows) == 1

@@ -1,17 +1,17 @@
-"""What the real MM2 makes of a dedicated-mode file is what we make of it: compared map by map, on made-up files."""
+"""Generated dedicated-mode files give the same maps as in the real MM2."""
 
 import random
 from pathlib import Path
 
 import pytest
 
+from lab.kafka_classes import KafkaJvm
 from twinlog.config.dedicated import Dedicated
 from twinlog.config.layers import connector_client
 from twinlog.config.problems import Problems
 from twinlog.config.properties import read_properties
 from twinlog.config.settings import CONNECTORS
 from twinlog.config.values import Value
-from twinlog.lab.jvm import KafkaJvm
 
 pytestmark = pytest.mark.java
 
@@ -121,7 +121,7 @@ def test_every_client_is_mm2s(kafka_jvm: KafkaJvm, tmp_path: Path, seed: int) ->
             # MM2 names each client after its role, in front of which it keeps the operator's own name.
             assert expected.pop("client.id").endswith("|role")
             made.pop("client.id", None)
-            # Connector keys that leak into clients, where nobody knows them.
+            # Connector keys that MM2 passes to clients, which ignore them.
             for leaked in ("poll.timeout.ms", "timeout.ms"):
                 expected.pop(leaked, None)
                 made.pop(leaked, None)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.kafka_classes import KafkaJvm
 from twinlog.config.problems import Problems
 from twinlog.config.properties import properties_text, read_properties
-from twinlog.lab.jvm import KafkaJvm
 
 
 def texts(path: Path) -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_a_line_is_read_as_java_reads_it(tmp_path: Path, text: str, key: str, va
     assert texts(path) == {key: value}
 
 
-def test_every_value_knows_its_line(tmp_path: Path) -> None:
+def test_every_value_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     path.write_text("# one\n\na = 1\nb = \\\n   2\n! five\r\nc = 3\r\nd=4")
     lines = {
@@ -50,12 +50,14 @@ def test_every_value_knows_its_line(tmp_path: Path) -> None:
     assert lines == {"a": 3, "b": 4, "c": 7, "d": 8}
 
 
-def test_a_key_that_stands_twice_is_said(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     path.write_text("a = 1\nb = 2\na = 3\n")
     problems = Problems()
     read_properties(path.read_bytes().decode("latin-1"), path.name, problems)
-    assert [str(p) for p in problems.found] == ["x.properties:3: warning: a stands twice: this line wins over line 1"]
+    assert [str(p) for p in problems.found] == [
+        "x.properties:3: warning: a is set twice: this line overrides line 1; remove one"
+    ]
 
 
 AWKWARD = {

@@ -48,7 +48,7 @@ def test_each_provider_resolves(read: Read, secrets: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["${env:NOT_THERE_AT_ALL}", "${nobody:a:b}", "${env}", "$env:X"])
-def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
+def test_unresolved_references_are_left_as_they_are(read: Read, text: str) -> None:
     config = read(BASE + f"us->eu.topics.exclude = a\nus.client.id = {text}\n")
     assert config.flows[0].replicates
 
@@ -56,17 +56,17 @@ def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
 @pytest.mark.parametrize(
     ("parameter", "reference", "complaint"),
     [
-        ("", "${dir:/no/such/folder:x}", "no such folder: /no/such/folder"),
-        ("", "${file:x}", "a file is needed"),
+        ("", "${dir:/no/such/folder:x}", "directory /no/such/folder not found"),
+        ("", "${file:x}", "no file in the reference"),
         (
             "config.providers.file.param.allowed.paths = /etc/kafka",
             "${file:/elsewhere/x:y}",
-            "is not under allowed.paths",
+            "is not in allowed.paths",
         ),
         (
             "config.providers.file.param.allowed.paths = /etc/kafka",
             "${file:/etc/kafka/../x:y}",
-            "is not under allowed.paths",
+            "is not in allowed.paths",
         ),
         (
             "config.providers.env.param.allowlist.pattern = TWINLOG_.*",
@@ -75,9 +75,7 @@ def test_what_cannot_be_resolved_stays_as_text(read: Read, text: str) -> None:
         ),
     ],
 )
-def test_what_kafka_does_not_find_stays_as_text_with_a_warning(
-    read: Read, parameter: str, reference: str, complaint: str
-) -> None:
+def test_unresolved_references_are_warnings(read: Read, parameter: str, reference: str, complaint: str) -> None:
     config = read(BASE + f"{parameter}\nus.client.id = {reference}\nus.security.protocol = PLAINTEXT\n")
     assert any(complaint in problem.text and "us.client.id" in problem.text for problem in config.problems)
     assert config.flows[1].worker.values["client.id"].text == reference
@@ -85,19 +83,19 @@ def test_what_kafka_does_not_find_stays_as_text_with_a_warning(
 
 @pytest.mark.parametrize(
     ("reference", "complaint"),
-    [("${file:/no/such/file:x}", "no such file: /no/such/file"), ("${env:some/path:HOME}", "has no path")],
+    [("${file:/no/such/file:x}", "file /no/such/file not found"), ("${env:some/path:HOME}", "has no path")],
 )
-def test_what_kafka_refuses_is_refused(mistakes: Mistakes, reference: str, complaint: str) -> None:
+def test_references_that_kafka_rejects_are_errors(mistakes: Mistakes, reference: str, complaint: str) -> None:
     (found,) = mistakes(BASE + f"us.ssl.key.password = {reference}\n")
     assert complaint in found
     assert "us.ssl.key.password" in found
 
 
-def test_an_unknown_provider_is_refused_by_name(mistakes: Mistakes, read: Read) -> None:
+def test_an_unknown_provider_is_rejected(mistakes: Mistakes, read: Read) -> None:
     found = mistakes(BASE.replace("EnvVarConfigProvider", "VaultConfigProvider"))
-    assert any("config.providers.env.class = " in one and "no other config provider can be run" in one for one in found)
-    said = [problem.text for problem in read(BASE.replace("file, dir, env", "file, dir, env, x")).problems]
-    assert any("config.providers.x.class is missing" in text for text in said)
+    assert any("config.providers.env.class = " in one and "other Java classes cannot be run" in one for one in found)
+    message = [problem.text for problem in read(BASE.replace("file, dir, env", "file, dir, env, x")).problems]
+    assert any("config.providers.x.class is missing" in text for text in message)
 
 
 def test_files_of_secrets_are_utf_8_unlike_the_configuration_itself(read: Read, secrets: Path) -> None:
@@ -123,5 +121,19 @@ def test_a_worker_may_have_providers_of_its_own(read: Read) -> None:
         "eu.config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
         "eu.client.id = ${env:TWINLOG_ON}\n"
     )
-    assert config.problems == ()
+    assert [problem.text[:26] for problem in config.problems] == ["eu.client.id has no effect"]
     assert config.flows[0].worker.settings.client_id == "true"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "us.ssl.keystore.password = hunter2${Tr0ub4dor:x}",
+        "us.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required username=a "
+        'password="hunter2${Tr0ub4dor:x}";',
+    ],
+)
+def test_a_password_that_looks_like_a_reference_is_not_quoted(read: Read, line: str) -> None:
+    problems = [str(problem) for problem in read(BASE + line + "\n").problems]
+    assert any("${...} is not resolved" in text for text in problems)
+    assert not any("Tr0ub4dor" in text or "hunter2" in text for text in problems)

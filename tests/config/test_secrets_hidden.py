@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from twinlog.cli import config_show
 from twinlog.config import InvalidConfigError, load
-from twinlog.config.values import MASK, Origin, Value, is_secret
-from twinlog.surface import config_show
+from twinlog.config.values import Origin, Value, is_secret
+from twinlog.text import MASK
 
 SECRET = "s3cr3t-value"
 
@@ -36,12 +37,12 @@ def test_harmless_keys(key: str) -> None:
     assert not is_secret(key)
 
 
-def test_a_secret_in_an_unsuspicious_key_is_seen_by_its_text() -> None:
+def test_a_secret_is_recognized_by_its_text() -> None:
     assert is_secret("comment", 'org.x.PlainLoginModule required username="u" password="p";')
     assert is_secret("url", "http://user:pass@host/")
 
 
-def every_face(path: Path) -> str:
+def every_output(path: Path) -> str:
     try:
         config = load([path])
     except InvalidConfigError as error:
@@ -52,7 +53,7 @@ def every_face(path: Path) -> str:
 
 
 @pytest.mark.parametrize("extra", ["", "tasks.max = none\n"])
-def test_nothing_that_is_left_behind_has_the_secret(tmp_path: Path, extra: str) -> None:
+def test_no_output_contains_the_secret(tmp_path: Path, extra: str) -> None:
     (tmp_path / "secrets.properties").write_text(f"password = {SECRET}\n")
     path = tmp_path / "mm2.properties"
     path.write_text(
@@ -68,11 +69,11 @@ def test_nothing_that_is_left_behind_has_the_secret(tmp_path: Path, extra: str) 
         f"us.client.rack = ${{file:{tmp_path}/secrets.properties:password}}\n"
         f"eu.ssl.truststore.password = ${{file:{tmp_path}/secrets.properties:password}}\n" + extra
     )
-    shown = every_face(path)
+    shown = every_output(path)
     assert SECRET not in shown
     if not extra:
         assert MASK in shown
-        assert "secrets.properties:password}" in shown  # where it comes from may be seen
+        assert "secrets.properties:password}" in shown  # its source is shown
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_nothing_that_is_left_behind_has_the_secret(tmp_path: Path, extra: str) 
         "us.bootstrap.servers = ${file:PATH:password}",
     ],
 )
-def test_no_way_around(tmp_path: Path, line: str) -> None:
+def test_no_message_contains_the_secret(tmp_path: Path, line: str) -> None:
     (tmp_path / "secrets.properties").write_text(f"password = {SECRET}\n")
     path = tmp_path / "mm2.properties"
     path.write_text(
@@ -96,7 +97,7 @@ def test_no_way_around(tmp_path: Path, line: str) -> None:
         + line.replace("PATH", str(tmp_path / "secrets.properties"))
         + "\n"
     )
-    shown = every_face(path)
+    shown = every_output(path)
     assert SECRET not in shown
     assert SECRET.upper() not in shown
     assert "s3cr3tvalueMIIE" not in shown

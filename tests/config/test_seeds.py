@@ -1,4 +1,4 @@
-"""The configurations that the project was asked for with, as they stand."""
+"""The project's original sample configurations, unchanged."""
 
 from pathlib import Path
 

@@ -126,12 +126,12 @@ def test_v1beta2_has_strimzis_defaults(tmp_path: Path) -> None:
     assert flow.source.clients["source.consumer"]["security.protocol"] == "PLAINTEXT"
 
 
-def test_without_the_folder_secrets_are_missed_but_the_rest_is_read(tmp_path: Path) -> None:
+def test_without_the_secrets_folder(tmp_path: Path) -> None:
     config = read(tmp_path, V1)
     assert len(config.flows) == 1
     assert {problem.level for problem in config.problems} == {"warning"}
     assert any(
-        "secret 'us-user' is needed: name the folder of mounted secrets with --secrets" in p.text
+        "secret 'us-user' is required; set the directory of mounted secrets with --secrets" in p.text
         for p in config.problems
     )
 
@@ -139,20 +139,20 @@ def test_without_the_folder_secrets_are_missed_but_the_rest_is_read(tmp_path: Pa
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("secretName: us-user", "secretName: nobody", "mm2.yaml:31: error: secret 'nobody' is not there"),
+        ("secretName: us-user", "secretName: nobody", "mm2.yaml:31: error: secret 'nobody' is missing"),
         ("key: user.key", "key: other.key", "us-user/other.key"),
-        ("secretName: us-user", "secretName: ../us-user", "cannot be the name of a secret"),
-        ('pattern: "*.crt"', 'pattern: "*.pem"', "no key of secret 'eu-ca' matches '*.pem'"),
+        ("secretName: us-user", "secretName: ../us-user", "is not a valid name of a secret"),
+        ('pattern: "*.crt"', 'pattern: "*.pem"', "secret 'eu-ca': no key matches '*.pem'"),
         ("groupId: mm2-group", "x: y", "spec.target.groupId is missing"),
         ("kafka.strimzi.io/v1", "kafka.strimzi.io/v2", "expected kafka.strimzi.io/v1 or"),
         ("type: tls", "type: kerberos", "'kerberos': expected tls, plain"),
         ("tasksMax: 4", "tasksMax: none", "spec.mirrors[0].sourceConnector.tasksMax = 'none': expected a whole number"),
         ("bootstrapServers: u:9093", "x: y", "source.cluster.bootstrap.servers is missing"),
         ("state: paused", "state: asleep", "'asleep': expected running, paused or stopped"),
-        ("replicas: 1", "replicas: [1", "mm2.yaml:6: error: not YAML"),
+        ("replicas: 1", "replicas: [1", "mm2.yaml:6: error: invalid YAML"),
     ],
 )
-def test_mistakes(tmp_path: Path, secrets: Path, old: str, new: str, complaint: str) -> None:
+def test_errors(tmp_path: Path, secrets: Path, old: str, new: str, complaint: str) -> None:
     with pytest.raises(InvalidConfigError) as caught:
         read(tmp_path, V1.replace(old, new), secrets)
     assert complaint in str(caught.value)
@@ -161,13 +161,13 @@ def test_mistakes(tmp_path: Path, secrets: Path, old: str, new: str, complaint: 
 def test_unknown_fields_are_warnings(tmp_path: Path, secrets: Path) -> None:
     config = read(tmp_path, V1.replace("tasksMax: 4", "taskMax: 4"), secrets)
     assert [str(problem) for problem in config.problems] == [
-        "mm2.yaml:33: warning: spec.mirrors[0].sourceConnector.taskMax: unknown field (did you mean tasksMax?): it is ignored"
+        "mm2.yaml:33: warning: spec.mirrors[0].sourceConnector.taskMax: unknown field, ignored (did you mean tasksMax?)"
     ]
 
 
-def test_what_strimzi_forbids_is_left_out(tmp_path: Path, secrets: Path) -> None:
+def test_settings_ignored_by_strimzi(tmp_path: Path, secrets: Path) -> None:
     config = read(tmp_path, V1.replace("producer.compression.type: zstd", "sasl.mechanism: PLAIN"), secrets)
-    assert any("Strimzi ignores it here" in problem.text for problem in config.problems)
+    assert any("ignored by Strimzi" in problem.text for problem in config.problems)
     assert config.flows[0].worker.values["sasl.mechanism"].text == "SCRAM-SHA-512"
 
 
@@ -202,15 +202,15 @@ def test_strimzis_own_providers(tmp_path: Path, secrets: Path, monkeypatch: pyte
     assert flow.worker.values["client.id"].text == "me-CHAIN"
 
 
-def test_two_mirrors_of_one_flow_are_refused(tmp_path: Path, secrets: Path) -> None:
+def test_two_mirrors_of_one_flow_are_rejected(tmp_path: Path, secrets: Path) -> None:
     mirror = V1[V1.index("    - source:") :]
-    with pytest.raises(InvalidConfigError, match="a second mirror us->eu"):
+    with pytest.raises(InvalidConfigError, match="second mirror us->eu"):
         read(tmp_path, V1 + mirror, secrets)
 
 
 def test_a_binary_secret_is_named(tmp_path: Path, secrets: Path) -> None:
     (secrets / "us-user" / "user.key").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidConfigError, match=r"user\.key is not a text"):
+    with pytest.raises(InvalidConfigError, match=r"user\.key: not text"):
         read(tmp_path, V1, secrets)
 
 

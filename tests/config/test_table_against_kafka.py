@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from lab.kafka_classes import KafkaJvm
 from twinlog.config.clients import CLIENT_KEYS, CONNECTION_KEYS
-from twinlog.config.kinds import Kind, parse
 from twinlog.config.problems import Problems
+from twinlog.config.setting import read, rows
 from twinlog.config.settings import CONNECTORS, WORKER_WITHOUT_EFFECT, WorkerSettings
-from twinlog.config.table import read, rows
+from twinlog.config.value_types import Kind, parse
 from twinlog.config.values import DEFAULT, Value
-from twinlog.lab.jvm import KafkaJvm
 
 pytestmark = pytest.mark.java
 
@@ -53,12 +53,16 @@ def test_client_settings_are_kafkas(kafka_jvm: KafkaJvm, letter: str) -> None:
 
 def test_worker_settings_are_connects(kafka_jvm: KafkaJvm) -> None:
     theirs = declared(kafka_jvm, "org.apache.kafka.connect.runtime.distributed.DistributedConfig", "config")
+    policy = "org.apache.kafka.connect.connector.policy.AllowlistConnectorClientConfigOverridePolicy"
+    theirs |= declared(kafka_jvm, policy, "CONFIG_DEF")
     ours = {
         row.key.name: (row.key.kind.name, default(row.key.kind, row.default, required=row.required))
         for row in rows(WorkerSettings)
+        # Two are system properties of Kafka, which are settings here.
+        if not row.key.name.startswith(("twinlog.", "org.apache.kafka.sasl.oauthbearer.allowed."))
     }
     assert ours == {name: theirs[name] for name in ours}
-    # What is left over is said to have no effect, or is a key of Kafka's clients.
+    # The others are marked as without effect, or are keys of Kafka's clients.
     rest = set(theirs) - set(ours) - set(CLIENT_KEYS["A"]) - set(CLIENT_KEYS["C"])
     assert rest <= WORKER_WITHOUT_EFFECT
 
@@ -85,7 +89,7 @@ def test_texts_are_read_as_kafka_reads_them(kafka_jvm: KafkaJvm, kind: Kind, tex
     try:
         read = kafka_jvm.jvm.org.apache.kafka.common.config.ConfigDef.parseType("k", text, types[kind.name])
         theirs = read.value() if kind is Kind.PASSWORD else tuple(read) if kind is Kind.LIST else read
-    except Exception:  # noqa: BLE001  (Kafka refuses it; why is said in Java)
+    except Exception:  # noqa: BLE001  (Kafka rejects it)
         theirs = "refused"
     try:
         ours = parse(kind, text)
@@ -126,18 +130,18 @@ WORKER = {
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_a_connectors_value_is_refused_where_mm2_refuses_it(kafka_jvm: KafkaJvm, connector: str) -> None:
+def test_a_connectors_value_is_rejected_if_mm2_rejects_it(kafka_jvm: KafkaJvm, connector: str) -> None:
     config = getattr(kafka_jvm.jvm.org.apache.kafka.connect.mirror, connector.replace("Connector", "Config"))
     base = {"name": "n", "connector.class": MIRROR + connector, "source.cluster.alias": "us"}
     skip = READ_ELSEWHERE if connector == "MirrorCheckpointConnector" else set()
     assert not (differ := differences(kafka_jvm, config, CONNECTORS[connector], base, skip)), "\n".join(differ)
 
 
-def test_a_workers_value_is_refused_where_connect_refuses_it(kafka_jvm: KafkaJvm) -> None:
+def test_a_workers_value_is_rejected_if_connect_rejects_it(kafka_jvm: KafkaJvm) -> None:
     config = kafka_jvm.jvm.org.apache.kafka.connect.runtime.distributed.DistributedConfig
     # Listeners are parsed as addresses when a REST server starts, which none does here.
-    # An empty group or topic Connect refuses too, but only when it starts.
-    skip = {"listeners", "connector.client.config.override.policy", "group.id"}
+    # An empty group or topic, and an interval below 1, Connect refuses too, but only when it starts.
+    skip = {"listeners", "connector.client.config.override.policy", "group.id", "offset.flush.interval.ms"}
     skip |= {f"{kind}.storage.topic" for kind in ("offset", "config", "status")}
     assert not (differ := differences(kafka_jvm, config, WorkerSettings, WORKER, skip)), "\n".join(differ)
 

@@ -1,4 +1,4 @@
-"""Clients of Connect's REST API that nobody here wrote: what each gets from a worker, step by step."""
+"""Third-party clients of Connect's REST API: the results of each, step by step."""
 
 import json
 import logging
@@ -11,8 +11,8 @@ from kafkaconnect.cli import main as kafkaconnect_command  # type: ignore[import
 from kafkaconnect.connect import Connect  # type: ignore[import-untyped]
 from requests.exceptions import HTTPError
 
-from twinlog.lab.jvm import KafkaJvm
-from twinlog.lab.waiting import until
+from lab.kafka_classes import KafkaJvm
+from lab.waiting import until
 
 Steps = Iterator[tuple[str, Any]]
 Settle = Callable[..., None]
@@ -32,12 +32,12 @@ def kafka_connect_py(url: str, name: str, config: dict[str, str], settle: Settle
     yield "status", client.get_connector_status(name)
     yield "updated", client.update_connector(name, {**config, "tasks.max": "2"})
     settle(name, "RUNNING", "RUNNING")
-    yield "restarted", _when_it_may(lambda: client.restart_connector(name))
-    yield "restarted all", _when_it_may(lambda: client.restart_connector(name, include_tasks=True))
+    yield "restarted", _retry_conflicts(lambda: client.restart_connector(name))
+    yield "restarted all", _retry_conflicts(lambda: client.restart_connector(name, include_tasks=True))
     settle(name, "RUNNING", "RUNNING")
     yield "tasks", [each["id"] for each in client.list_connector_tasks(name)]
     yield "task", client.get_connector_task_status(name, 0)
-    yield "task restarted", _when_it_may(lambda: client.restart_connector_task(name, 0))
+    yield "task restarted", _retry_conflicts(lambda: client.restart_connector_task(name, 0))
     settle(name, "RUNNING", "RUNNING")
     yield "topics", _filled(lambda: client.list_connector_topics(name))
     yield "topics reset", client.reset_connector_topics(name)
@@ -54,8 +54,8 @@ def kafka_connect_py(url: str, name: str, config: dict[str, str], settle: Settle
         yield "gone", error.response.status_code if error.response is not None else None
 
 
-def _when_it_may(call: Callable[[], Any]) -> Any:
-    """A real worker on a busy machine refuses for a moment: "stale configuration", or a rebalance."""
+def _retry_conflicts(call: Callable[[], Any]) -> Any:
+    """A real worker on a busy machine may briefly return 409: "stale configuration", or a rebalance."""
     answers: list[Any] = []
 
     def answered() -> bool:
@@ -67,7 +67,7 @@ def _when_it_may(call: Callable[[], Any]) -> Any:
             return False
         return True
 
-    until(answered, "the worker should not be busy with itself", seconds=60)
+    until(answered, "the worker should accept the request", seconds=60)
     return answers[0]
 
 
@@ -97,7 +97,7 @@ def kafkaconnect(url: str, name: str, config: dict[str, str], settle: Settle) ->
 
 
 def _command(url: str, *arguments: str) -> Any:
-    """The command that comes with it."""
+    """The command of the same package."""
     ran = click.testing.CliRunner().invoke(kafkaconnect_command, ["--connect", url, *arguments])
     return json.loads(ran.output)
 
@@ -147,12 +147,12 @@ def java_client(url: str, name: str, config: dict[str, str], settle: Settle, jvm
 
 
 def _filled(topics: Callable[[], Any]) -> Any:
-    """Either worker tells of a topic only a moment after it was written to."""
+    """Both workers report a topic with some delay."""
     until(lambda: "heartbeats" in str(topics()), "heartbeats should be written", seconds=30)
     return topics()
 
 
 def _short(validated: dict[str, Any]) -> Any:
-    """How a client understood the answer; its keys are compared elsewhere."""
+    """The result as the client parsed it; the keys are compared elsewhere."""
     count = next(value for key, value in validated.items() if key.replace("_", "").lower() == "errorcount")
     return {"name": validated["name"], "errors": count, "some": bool(validated["configs"])}

@@ -1,4 +1,4 @@
-"""A real Connect worker with MM2's connectors and `twinlog serve`, side by side: the same requests, the same answers."""
+"""A real Connect worker with MM2's connectors, and `twinlog serve`: both get the same requests."""
 
 import os
 import subprocess
@@ -9,41 +9,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.surface.http.conftest import Answer, ask
 
+from lab.cluster import Cluster
+from lab.lab import Lab
+from lab.ports import free_port
+from lab.process import cleanup
+from lab.waiting import until
+from tests.http.conftest import Answer, send
 from twinlog.config.properties import properties_text
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.lab import Lab
-from twinlog.lab.ports import free_port
-from twinlog.lab.process import guardian
-from twinlog.lab.waiting import until
 
 MIRROR = "org.apache.kafka.connect.mirror."
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 TWINLOG = Path(sys.executable).with_name("twinlog")
 
-# What must differ: who answers, of which version, when; and each has its own sentences for its documentation.
+# Values that differ between the two workers: ids, versions, times, and texts.
 _OWN = ("worker_id", "workerId", "version", "commit", "documentation", "last_modified", "trace", "message")
 
 
 class Side:
     """One of the two workers."""
 
-    def __init__(self, name: str, url: str) -> None:
-        self.name, self.url = name, url
+    def __init__(self, name: str, url: str, log: Path | None = None) -> None:
+        self.name, self.url, self.log = name, url, log
 
-    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
-        return ask(self.url, method, path, body, headers)
+    def send(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return send(self.url, method, path, body, headers)
 
     def states(self, connector: str) -> list[str]:
-        """Of the connector and its tasks; none before it has a status."""
-        answer = self.ask("GET", f"/connectors/{connector}/status")
+        """States of the connector and its tasks; empty before it has a status."""
+        answer = self.send("GET", f"/connectors/{connector}/status")
         if answer.status != 200:
             return []
         return [answer.json["connector"]["state"], *(task["state"] for task in answer.json["tasks"])]
 
     def wait_for(self, connector: str, *states: str, first: bool = False) -> None:
-        """Of the connector and its tasks; only of the `first` of these where tasks do not matter. None: it is gone."""
+        """Waits for the states of the connector and its tasks; `first`: of the connector only. No states: deleted."""
         until(
             lambda: self.states(connector)[: 1 if first else None] == list(states),
             f"{self.name}: {connector} should be {states}",
@@ -52,12 +52,12 @@ class Side:
         )
 
     def delete(self, connector: str) -> None:
-        self.ask("DELETE", f"/connectors/{connector}")
+        self.send("DELETE", f"/connectors/{connector}")
         until(lambda: not self.states(connector), f"{self.name}: {connector} should be gone", seconds=120)
 
 
 class Both:
-    """Asks both sides the same; what differs is told when the test ends, all of it at once."""
+    """Sends the same request to both workers; all differences are reported at the end of the test."""
 
     def __init__(self, real: Side, ours: Side) -> None:
         self.real, self.ours = real, ours
@@ -73,19 +73,19 @@ class Both:
         words: bool = False,
         seconds: float = 0,
     ) -> None:
-        """`words`: the messages, too. `seconds`: how long it may take until they are, where states still change."""
+        """`words`: compare messages, too. `seconds`: how long to retry while states still change."""
         keep = ("message",) if words else ()
         deadline = time.monotonic() + seconds
         while True:
-            theirs = _balanced(lambda: self.real.ask(method, path, body, headers))
-            ours = self.ours.ask(method, path, body, headers)
-            if seen(theirs, keep) == seen(ours, keep):
+            theirs = _after_rebalance(lambda: self.real.send(method, path, body, headers))
+            ours = self.ours.send(method, path, body, headers)
+            if comparable(theirs, keep) == comparable(ours, keep):
                 return
             if time.monotonic() >= deadline:
                 break
             time.sleep(0.5)
-        asked = f"{method} {path} {body if body is not None else ''}"
-        self.differences.append(f"{asked}\n  Connect: {told(theirs)}\n  ours:    {told(ours)}")
+        request = f"{method} {path} {body if body is not None else ''}"
+        self.differences.append(f"{request}\n  Connect: {text_of(theirs)}\n  ours:    {text_of(ours)}")
 
     def wait_for(self, connector: str, *states: str) -> None:
         for side in (self.real, self.ours):
@@ -96,18 +96,18 @@ class Both:
             side.delete(connector)
 
 
-def _balanced(ask: Callable[[], Answer]) -> Answer:
-    """A real worker refuses much while it shares out its work anew, and says so."""
+def _after_rebalance(send: Callable[[], Answer]) -> Answer:
+    """Retries while the real worker rebalances, during which it rejects many requests."""
     deadline = time.monotonic() + 60
-    while b"rebalance" in (answer := ask()).body and answer.status in (409, 500) and time.monotonic() < deadline:
+    while b"rebalance" in (answer := send()).body and answer.status in (409, 500) and time.monotonic() < deadline:
         time.sleep(0.5)
     return answer
 
 
-def seen(answer: Answer, keep: tuple[str, ...] = ()) -> tuple[Any, ...]:
-    """What a client goes by: status, the headers that tell it something, the content without what must differ.
+def comparable(answer: Answer, keep: tuple[str, ...] = ()) -> tuple[Any, ...]:
+    """Status, relevant headers, and the content without values that must differ.
 
-    Connect's JSON about paths that there are not comes without a type; ours always has one.
+    For unknown paths, Connect's JSON has no content type; ours always has one.
     """
     content = answer.headers.get("content-type", "application/json" if answer.body else "")
     location = answer.headers.get("location", "").partition("://")[2].partition("/")[2]
@@ -120,13 +120,20 @@ def plain(content: Any, keep: tuple[str, ...] = ()) -> Any:
             key: type(value).__name__ if key in _OWN and key not in keep else plain(value, keep)
             for key, value in content.items()
         }
-    if isinstance(content, list):  # after a restart Connect lists tasks in any order
-        content = sorted(content, key=lambda each: each["id"] if isinstance(each, dict) and "id" in each else 0)
+    if isinstance(content, list):  # after a restart, Connect lists tasks in any order
+        content = sorted(
+            content, key=lambda each: _number(each["id"]) if isinstance(each, dict) and "id" in each else 0
+        )
         return [plain(each, keep) for each in content]
     return content
 
 
-def told(answer: Answer) -> str:
+def _number(task: Any) -> int:
+    number: int = task["task"] if isinstance(task, dict) else task
+    return number
+
+
+def text_of(answer: Answer) -> str:
     headers = {key: answer.headers[key] for key in ("content-type", "location") if key in answer.headers}
     return f"{answer.status} {headers} {answer.body.decode()[:1000]}"
 
@@ -138,7 +145,7 @@ def real(lab: Lab, eu: Cluster) -> Side:
 
 @pytest.fixture(scope="session")
 def ours(eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
-    """The command, with the file of a Connect worker."""
+    """`twinlog serve` with a Connect worker file."""
     folder = tmp_path_factory.mktemp("serve")
     port = free_port()
     properties = {**eu.client_properties(), "group.id": "twinlog-connect", "offset.flush.interval.ms": "1000"}
@@ -156,12 +163,12 @@ def ours(eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, "TMPDIR": str(folder)},
         )  # fmt: skip
-    guardian.hold_process(process.pid)
-    side = Side("twinlog serve", f"http://127.0.0.1:{port}")
+    cleanup.add_process(process.pid)
+    side = Side("twinlog serve", f"http://127.0.0.1:{port}", folder / "log")
     try:
         until(
             lambda: _healthy(side),
-            "twinlog serve should answer",
+            "twinlog serve should respond",
             seconds=120,
             failed=lambda: None if process.poll() is None else "it ended",
             logs=lambda: ":\n" + (folder / "log").read_text(),
@@ -174,12 +181,12 @@ def ours(eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        guardian.drop_process(process.pid)
+        cleanup.remove_process(process.pid)
 
 
 def _healthy(side: Side) -> bool:
     try:
-        return side.ask("GET", "/health").status == 200
+        return side.send("GET", "/health").status == 200
     except OSError:
         return False
 
@@ -196,7 +203,7 @@ Config = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def config(us: Cluster, eu: Cluster) -> Config:
-    """Of a connector that finds nothing to do, unless told otherwise."""
+    """The configuration of a connector that selects nothing by default."""
 
     def config(connector: str = "MirrorSourceConnector", **settings: Any) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""The seed's `mm2.sh`, as it is: it speaks to localhost:8083, and curl is told where that is."""
+"""The seed's unchanged `mm2.sh`: it calls localhost:8083, which .curlrc redirects."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from twinlog.lab.waiting import until
+from lab.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "connect-rest" / "mm2.sh"
@@ -17,11 +17,11 @@ NEEDED = {"bash": "bash", "curl": "curl", "jq": "jq"}
 
 def missing() -> str:
     absent = [package for command, package in NEEDED.items() if shutil.which(command) is None]
-    return f"the script needs what is in Debian's {', '.join(absent)}" if absent else ""
+    return f"the script needs Debian's {', '.join(absent)}" if absent else ""
 
 
 class Script:
-    """In a folder of its own, with the seed's files, their addresses filled in."""
+    """Runs in its own folder, with the seed's files and the test's addresses."""
 
     def __init__(self, folder: Path, url: str, topic: str, settings: dict[str, str]) -> None:
         self._folder = folder
@@ -34,10 +34,10 @@ class Script:
 
     def wait_until_all_run(self) -> None:
         running = [f'{each} connector: "RUNNING"' for each in ("Checkpoint", "Heartbeat", "Source")]
-        until(lambda: self.run("status", "source-0") == running, "the script should say RUNNING", seconds=120)
+        until(lambda: self.run("status", "source-0") == running, "the script should print RUNNING", seconds=120)
 
     def run(self, *arguments: str) -> list[str]:
-        """What it prints; an operator sees the same."""
+        """Returns the output."""
         done = subprocess.run(
             ["bash", str(SCRIPT), *arguments],
             cwd=self._folder, env={**os.environ, "CURL_HOME": str(self._folder)},

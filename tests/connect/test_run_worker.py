@@ -1,4 +1,4 @@
-"""What `twinlog run` lets others see and do."""
+"""The Connect worker of `twinlog run`."""
 
 import json
 from collections.abc import Callable
@@ -9,9 +9,9 @@ import pytest
 from twinlog.config import load
 from twinlog.connect.errors import ConnectError
 from twinlog.connect.run_worker import RunWorker
-from twinlog.runtime.choice import beating, chosen
-from twinlog.runtime.parts import Part, reconcile
-from twinlog.runtime.supervisor import PartState, Runtime
+from twinlog.runtime.components import Component, reconcile
+from twinlog.runtime.flow_choice import heartbeat_flows, select_flows
+from twinlog.runtime.supervisor import ComponentState, Supervisor
 
 DEDICATED = """clusters = us, eu
 us.bootstrap.servers = u:1
@@ -26,13 +26,15 @@ config.providers.file.class = org.apache.kafka.common.config.provider.FileConfig
 SOURCE = "us->eu.MirrorSourceConnector"
 
 
-def runtime_of(*paths: Path) -> Runtime:
+def runtime_of(*paths: Path) -> Supervisor:
     config = load(paths)
-    return Runtime(chosen(config, [], []), paths=list(map(str, paths)), beating=beating(config, [], []))
+    return Supervisor(
+        select_flows(config, [], []), paths=list(map(str, paths)), heartbeat_flows=heartbeat_flows(config, [], [])
+    )
 
 
 @pytest.fixture
-def runtime(tmp_path: Path) -> Runtime:
+def runtime(tmp_path: Path) -> Supervisor:
     secret = tmp_path / "secret.properties"
     secret.write_text("jaas=org.apache.kafka.common.security.plain.PlainLoginModule required username=a password=b;\n")
     file = tmp_path / "mm2.properties"
@@ -41,11 +43,11 @@ def runtime(tmp_path: Path) -> Runtime:
 
 
 @pytest.fixture
-def worker(runtime: Runtime) -> RunWorker:
+def worker(runtime: Supervisor) -> RunWorker:
     return RunWorker(runtime, "127.0.0.1:8083")
 
 
-def test_a_dedicated_files_connectors_have_names_as_strimzis(worker: RunWorker) -> None:
+def test_connectors_of_a_dedicated_file_are_named_as_in_strimzi(worker: RunWorker) -> None:
     kinds = ("Source", "Checkpoint", "Heartbeat")
     there = {f"us->eu.Mirror{kind}Connector" for kind in kinds}
     assert (
@@ -57,39 +59,39 @@ def test_a_dedicated_files_connectors_have_names_as_strimzis(worker: RunWorker) 
     assert worker.config(SOURCE)["tasks.max"] == "2"
 
 
-def test_what_a_provider_resolved_is_not_shown(worker: RunWorker) -> None:
+def test_resolved_references_are_not_shown(worker: RunWorker) -> None:
     shown = json.dumps([worker.connector(name) for name in worker.names()])
     assert "PlainLoginModule" not in shown
     assert "${file:" in shown
 
 
-def test_before_spark_is_up(worker: RunWorker, runtime: Runtime) -> None:
+def test_before_spark_is_up(worker: RunWorker, runtime: Supervisor) -> None:
     assert worker.health()[0] == 503
     assert worker.status(SOURCE)["connector"]["state"] == "UNASSIGNED"
     runtime.up = True
-    runtime.parts = {Part("us->eu", "records"): PartState("running", tasks=2)}
+    runtime.components = {Component("us->eu", "records"): ComponentState("running", tasks=2)}
     assert worker.health()[0] == 200
     assert [task["state"] for task in worker.status(SOURCE)["tasks"]] == ["RUNNING", "RUNNING"]
     assert worker.task_status(SOURCE, 1)["worker_id"] == "127.0.0.1:8083"
 
 
-def test_paused_only_that_connector_rests(worker: RunWorker, runtime: Runtime) -> None:
-    def running() -> dict[Part, object]:
-        return {Part(f.name, subject): f.likeness(subject) for f in runtime.wanted for subject in f.subjects}
+def test_only_the_paused_connector_stops(worker: RunWorker, runtime: Supervisor) -> None:
+    def running() -> dict[Component, object]:
+        return {Component(f.name, subject): f.fingerprint(subject) for f in runtime.desired for subject in f.subjects}
 
     before = running()
     worker.pause("us->eu.MirrorCheckpointConnector")
-    steps = reconcile(before, runtime.wanted)
-    assert (steps.stop, steps.start) == ([Part("us->eu", "checkpoints")], [])
+    steps = reconcile(before, runtime.desired)
+    assert (steps.stop, steps.start) == ([Component("us->eu", "checkpoints")], [])
     worker.pause(SOURCE)
-    assert {part.subject for part in reconcile(before, runtime.wanted).stop} == {"checkpoints", "records", "topics"}
+    assert {part.subject for part in reconcile(before, runtime.desired).stop} == {"checkpoints", "records", "topics"}
     assert worker.status(SOURCE)["connector"]["state"] == "PAUSED"
     worker.resume(SOURCE)
     worker.resume("us->eu.MirrorCheckpointConnector")
     assert running() == before
 
 
-def test_what_a_file_pauses_only_the_file_resumes(tmp_path: Path) -> None:
+def test_a_connector_paused_by_its_file_cannot_be_resumed(tmp_path: Path) -> None:
     def connector(kind: str, **more: str) -> None:
         config = {
             "connector.class": f"Mirror{kind}",
@@ -125,16 +127,16 @@ def test_what_a_file_pauses_only_the_file_resumes(tmp_path: Path) -> None:
         lambda worker: worker.reset_topics(SOURCE),
     ],
 )
-def test_what_the_files_decide_is_refused(worker: RunWorker, change: Callable[[RunWorker], object]) -> None:
+def test_other_changes_are_rejected(worker: RunWorker, change: Callable[[RunWorker], object]) -> None:
     with pytest.raises(ConnectError, match="twinlog serve") as refused:
         change(worker)
     assert refused.value.status == 403
 
 
-def test_what_is_not_there(worker: RunWorker) -> None:
-    for ask in (worker.connector, worker.config, worker.status, worker.tasks, worker.pause, worker.offsets):
+def test_unknown_connectors(worker: RunWorker) -> None:
+    for send in (worker.connector, worker.config, worker.status, worker.tasks, worker.pause, worker.offsets):
         with pytest.raises(ConnectError) as refused:
-            ask("nobody")
+            send("nobody")
         assert refused.value.status == 404
     with pytest.raises(ConnectError, match="No status found for task"):
         worker.task_status(SOURCE, 9)

@@ -1,14 +1,14 @@
-"""A Connect worker's file: its topics' cluster, and where its API is served."""
+"""The Connect worker file: the cluster of its topics, and the address of its API."""
 
 import ssl
 from pathlib import Path
 
 import pytest
 
+from lab.certificates import PASSWORD, Authority
 from twinlog.config.values import Origin, Value
 from twinlog.connect.worker_file import Listening, listening, read_worker, tls_of
 from twinlog.errors import ConfigError
-from twinlog.lab.certificates import PASSWORD, Authority
 
 FILE = """bootstrap.servers=kafka-target-0:9092,kafka-target-1:9092
 group.id=connect-cluster
@@ -28,7 +28,7 @@ def values(**texts: str) -> dict[str, Value]:
     return {key: Value(key, text, Origin("file", "w", 1, key)) for key, text in named.items()}
 
 
-def test_a_file_as_people_have_it(tmp_path: Path) -> None:
+def test_a_typical_file(tmp_path: Path) -> None:
     file = tmp_path / "connect-distributed.properties"
     file.write_text(FILE)
     worker = read_worker(file)
@@ -38,20 +38,20 @@ def test_a_file_as_people_have_it(tmp_path: Path) -> None:
     assert listening(worker.values, None, None) == Listening("127.0.0.1", 8083, advertised="127.0.0.1:8083")
 
 
-def test_the_option_wins_over_the_file(tmp_path: Path) -> None:
+def test_the_option_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "w.properties"
     file.write_text(FILE)
     assert read_worker(file, "other:1").client["bootstrap.servers"] == ("other:1",)
 
 
-def test_brokers_are_enough() -> None:
+def test_without_a_file() -> None:
     worker = read_worker(None, "b:1")
     assert worker.settings.group_id == "connect-cluster"
     assert worker.settings.config_storage_replication_factor == -1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("group.id=g\n", "bootstrap.servers is missing"),
         ("clusters=a,b\nbootstrap.servers=b:1\n", "use twinlog run for it"),
@@ -59,10 +59,10 @@ def test_brokers_are_enough() -> None:
         (FILE.replace("config.storage.topic=connect-configs", ""), "config.storage.topic is missing"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, text: str, said: str) -> None:
+def test_errors(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "w.properties"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read_worker(file)
 
 
@@ -79,33 +79,33 @@ def test_mistakes_are_told(tmp_path: Path, text: str, said: str) -> None:
         ({"listeners": "http://[::1]:8085"}, None, None, ("::1", 8085, False)),
     ],
 )
-def test_where_it_listens(
+def test_listening_address(
     texts: dict[str, str], host: str | None, port: int | None, where: tuple[str, int, bool]
 ) -> None:
     found = listening(values(**texts), host, port)
     assert (found.host, found.port, found.secure) == where
 
 
-def test_what_others_know_it_by() -> None:
+def test_advertised_address() -> None:
     texts = {"rest_advertised_host_name": "me.example", "rest_advertised_port": "80"}
     assert listening(values(**texts), None, None).worker_id == "me.example:80"
     assert listening(values(), None, None).worker_id == "127.0.0.1:8083"
 
 
 @pytest.mark.parametrize("text", ["ftp://x:1", "http://x:port", "http://x:99999"])
-def test_a_listener_that_is_none(text: str) -> None:
+def test_an_invalid_listener(text: str) -> None:
     with pytest.raises(ConfigError, match="listeners"):
         listening(values(listeners=text), None, None)
 
 
-def test_https_needs_a_key() -> None:
+def test_https_requires_a_key() -> None:
     with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
         tls_of(values(listeners="https://:1"))
 
 
 @pytest.mark.parametrize("prefix", ["", "listeners.https."])
-def test_https_by_a_keystore(tmp_path: Path, prefix: str) -> None:
-    """A handshake in memory: the client trusts the authority, and is asked for a certificate of its own."""
+def test_https_with_a_keystore(tmp_path: Path, prefix: str) -> None:
+    """A handshake in memory: the client trusts the CA, and its certificate is requested."""
     authority = Authority(tmp_path)
     files = authority.server(["localhost"])
     texts = {

@@ -1,4 +1,4 @@
-"""The examples as a new user meets them: their own modules, and run.py in a process of its own."""
+"""Fixtures for the examples: their modules, and run.py in its own process."""
 
 import importlib
 import signal
@@ -11,14 +11,14 @@ from types import ModuleType
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SECONDS = 900.0  # for a machine that does much else
+SECONDS = 900.0  # for a busy machine
 
-Play = Callable[..., str]
+RunExample = Callable[..., str]
 
 
 @pytest.fixture
 def module() -> Iterator[Callable[[str, str], ModuleType]]:
-    """A module of an example, by its folder and its name; it finds those beside it, as it does when it is run."""
+    """Imports a module of an example by folder and name; it can import the other modules of its folder."""
     before = set(sys.modules)
 
     def load(example: str, name: str) -> ModuleType:
@@ -36,8 +36,8 @@ def module() -> Iterator[Callable[[str, str], ModuleType]]:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Play:
-    """Runs an example to its end, which must be exit code 0; what it said."""
+def run_example(tmp_path: Path) -> RunExample:
+    """Runs an example, which must exit with code 0, and returns its output."""
 
     def run(example: str, *arguments: str) -> str:
         command = [sys.executable, str(EXAMPLES / example / "run.py"), "--folder", str(tmp_path), *arguments]
@@ -45,15 +45,15 @@ def play(tmp_path: Path) -> Play:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         ) as process:
             try:
-                said, _ = process.communicate(timeout=SECONDS)
+                output, _ = process.communicate(timeout=SECONDS)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)  # it cleans up
-                said, _ = process.communicate(timeout=60)
-                pytest.fail(f"examples/{example} still runs after {SECONDS:.0f} s; it said:\n{said}")
+                output, _ = process.communicate(timeout=60)
+                pytest.fail(f"examples/{example} is still running after {SECONDS:.0f} s; output:\n{output}")
             except BaseException:
-                process.kill()  # its guardian cleans up
+                process.kill()  # its cleanup process removes the clusters
                 raise
-        assert process.returncode == 0, said
-        return said
+        assert process.returncode == 0, output
+        return output
 
     return run

@@ -1,8 +1,6 @@
-"""Starts Spark as a driver with a master on Kubernetes, and plays the API server: says yes to all, and notes what is asked.
+"""A fake Kubernetes API server that accepts and records all requests, for a real Spark driver with a Kubernetes master.
 
-    python kubernetes_api.py FOLDER SETTINGS.json      prints a list of (method, path, body) as JSON
-
-There is no Kubernetes where tests run. This is Spark's own half of the conversation, and real.
+python kubernetes_api.py FOLDER SETTINGS.json      prints a list of (method, path, body) as JSON
 """
 
 import json
@@ -13,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from twinlog.pipeline import session
+from twinlog.spark import session
 
 DRIVER = "twinlog-0"
-NAMESPACE = "kafka-dest"
+NAMESPACE = "twinlog"
 UID = "11111111-1111-1111-1111-111111111111"
 POD = {
     "apiVersion": "v1",
@@ -25,17 +23,17 @@ POD = {
     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
 }
 
-asked: list[tuple[str, str, Any]] = []
+requests: list[tuple[str, str, Any]] = []
 
 
 class Api(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
-        """Silence: what is printed is the result."""
+        """Disabled: standard output is the result."""
 
     def do_GET(self) -> None:
-        asked.append(("watch" if "watch=true" in self.path else self._reading(), self.path, None))
+        requests.append(("watch" if "watch=true" in self.path else self._read_verb(), self.path, None))
         if "watch=true" in self.path:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -45,33 +43,33 @@ class Api(BaseHTTPRequestHandler):
             time.sleep(20)
             self.wfile.write(b"0\r\n\r\n")
         elif self.path.endswith(f"/pods/{DRIVER}"):
-            self._answer(POD)
+            self._respond(POD)
         else:
             items = [POD] if DRIVER in self.path else []
-            self._answer({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items})
+            self._respond({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items})
 
     def do_POST(self) -> None:
         body = self._body()
-        asked.append(("create", self.path, body))
-        self._answer({**body, "metadata": {**body["metadata"], "uid": UID}}, 201)
+        requests.append(("create", self.path, body))
+        self._respond({**body, "metadata": {**body["metadata"], "uid": UID}}, 201)
 
     def do_DELETE(self) -> None:
         self._body()
-        asked.append(("deletecollection" if "?" in self.path else "delete", self.path, None))
-        self._answer({"kind": "Status", "status": "Success"})
+        requests.append(("deletecollection" if "?" in self.path else "delete", self.path, None))
+        self._respond({"kind": "Status", "status": "Success"})
 
     def do_PATCH(self) -> None:
         body = self._body()
-        asked.append(("patch", self.path, None))
-        self._answer(body)
+        requests.append(("patch", self.path, None))
+        self._respond(body)
 
-    def _reading(self) -> str:
+    def _read_verb(self) -> str:
         return "list" if "?" in self.path or self.path.endswith("s") else "get"
 
     def _body(self) -> Any:
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
 
-    def _answer(self, body: Any, status: int = 200) -> None:
+    def _respond(self, body: Any, status: int = 200) -> None:
         data = json.dumps({"apiVersion": "v1", **body}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -86,14 +84,14 @@ def main() -> None:
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     spark = session.start(f"k8s://http://127.0.0.1:{server.server_port}", 2, folder, settings)
-    wanted = int(settings["spark.executor.instances"])
+    executors = int(settings["spark.executor.instances"])
     deadline = time.monotonic() + 60
-    while sum(path.endswith("/pods") for verb, path, _ in asked if verb == "create") < wanted:
+    while sum(path.endswith("/pods") for verb, path, _ in requests if verb == "create") < executors:
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
     session.stop(spark)
-    sys.stdout.write(json.dumps(asked))
+    sys.stdout.write(json.dumps(requests))
 
 
 if __name__ == "__main__":

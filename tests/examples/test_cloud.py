@@ -1,4 +1,4 @@
-"""examples/cloud: the play as a user starts it, the files against the seed's, and programs as far as they are pure."""
+"""examples/cloud: the whole example, its files and its modules."""
 
 import json
 import re
@@ -21,27 +21,26 @@ Load = Callable[[str, str], ModuleType]
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_the_play(play: Callable[..., str], module: Load) -> None:
-    said = play("cloud", "--seconds", "3")
+def test_example(run_example: Callable[..., str], module: Load) -> None:
+    output = run_example("cloud", "--seconds", "3")
     for error in module("cloud", "typical_errors").ERRORS.values():
-        assert re.search(rf"MM2:    {re.escape(error.mm2)}\n  doctor: \w+: .*{re.escape(error.found)}", said)
-    assert "twinlog run, instead of MM2's line: " in said
-    assert re.search(r"orders on cloud and source.orders on local: \d+ records, equal", said)
-    assert re.search(r"products on local and source.products on cloud: \d+ records, equal", said)
-    assert "equal in key, value, headers" in said
+        assert re.search(rf"MM2:    {re.escape(error.mm2)}\n  doctor: \w+: .*{re.escape(error.found)}", output)
+    assert "twinlog run, instead of MM2's line: " in output
+    assert re.search(r"orders on cloud and source.orders on local: \d+ records, equal", output)
+    assert re.search(r"products on local and source.products on cloud: \d+ records, equal", output)
+    assert "equal in key, value, headers" in output
 
 
-def test_the_files_are_the_seed_s() -> None:
+def test_the_files_match_the_originals() -> None:
     assert (HOME / "cloud-to-local.properties").read_text() == (SEEDS / "from-cloud.properties").read_text()
-    # The seed left this one open, but says how clients of either side log in.
+    # There is no original of this one, but there are client properties of either cluster.
     ours = _keys(HOME / "kafka-to-es-mm2.properties")
     strimzi, target = _keys(SEEDS / "strimzi-mm2.properties"), _keys(SEEDS / "client-target.properties")
     assert {key: text for key, text in strimzi.items() if key.startswith("source.")}.items() <= ours.items()
     assert {f"target.{key}": text for key, text in target.items()}.items() <= ours.items()
 
 
-def test_without_passwords_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What MM2's providers resolve is what stands in the other file."""
+def test_config_providers_resolve_to_the_file_with_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ES_APIKEY", "am_...")
     passwords = tmp_path / "passwords.properties"
     passwords.write_text("truststore=password\n")
@@ -49,12 +48,12 @@ def test_without_passwords_it_is_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     text = file.read_text()
     assert "password=password" not in text
     assert "am_" not in text
-    made = tmp_path / "mm2.properties"
-    made.write_text(text.replace("/home/passwords.properties", str(passwords)))
-    assert _clusters(load([str(made)])) == _clusters(load([str(HOME / "kafka-to-es-mm2.properties")]))
+    copy = tmp_path / "mm2.properties"
+    copy.write_text(text.replace("/home/passwords.properties", str(passwords)))
+    assert _clusters(load([str(copy)])) == _clusters(load([str(HOME / "kafka-to-es-mm2.properties")]))
 
 
-def test_how_clients_log_in(module: Load) -> None:
+def test_client_properties(module: Load) -> None:
     properties = module("cloud", "kafka_client").client_properties
     assert properties({"KAFKA_BROKERS": "a:9092"}) == {"bootstrap.servers": "a:9092"}
     tls = {"bootstrap.servers": "a:9093", "security.protocol": "ssl", "ssl.ca.location": "ca.pem"}
@@ -70,20 +69,20 @@ def test_messages_have_headers_of_every_kind(module: Load) -> None:
     assert [name for name, _ in first.headers].count("hop") == 2
     assert ("test", None) in first.headers
     assert dict(first.headers)["traceparent"] != dict(second.headers)["traceparent"]
-    assert next(messages("products")) == first  # so that a test can tell what was published
+    assert next(messages("products")) == first  # deterministic, so that a test knows what was produced
 
 
-def test_which_finding_answers_an_error(module: Load) -> None:
+def test_the_most_severe_finding_is_recognised(module: Load) -> None:
     errors = module("cloud", "typical_errors")
     error = errors.ERRORS["factor"]
-    words: dict[str, Any] = {"check": "replication", "found": "...: cannot be created"}
-    low, high = {**words, "status": "warning"}, {**words, "status": "error"}
+    finding: dict[str, Any] = {"check": "replication", "found": "...: cannot be created"}
+    low, high = {**finding, "status": "warning"}, {**finding, "status": "error"}
     assert errors.recognised(error, [low, high]) == high
     assert errors.recognised(error, [{**high, "check": "topics"}]) is None
     assert errors.recognised(error, [{**high, "found": "something else"}]) is None
 
 
-def test_the_readme_tells_of_every_error(module: Load) -> None:
+def test_the_readme_lists_every_error(module: Load) -> None:
     readme = (HOME / "README.md").read_text()
     for error in module("cloud", "typical_errors").ERRORS.values():
         assert f"| `{error.mm2}` |" in readme

@@ -1,4 +1,4 @@
-"""Seed three: the files against the seed's, what docker compose would start, and the whole of it, played."""
+"""examples/connect-rest: its files, the compose file, and the whole example."""
 
 import json
 import re
@@ -16,7 +16,7 @@ HOME = ROOT / "examples" / "connect-rest"
 SEED = ROOT / "tests" / "config" / "seeds" / "connectors"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
-# What the seed's own files want: topics that fit two brokers, one policy for both, and a word that merging is meant.
+# Additions to the original files: replication factors for two brokers, one policy, and that merging is intended.
 MORE = {
     "cpc": {
         "replication.policy.class": IDENTITY,
@@ -31,20 +31,20 @@ MORE = {
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.skipif(shutil.which("jq") is None or shutil.which("curl") is None, reason="needs Debian's curl and jq")
-def test_it_plays(play: Callable[..., str]) -> None:
-    said = play("connect-rest", "--seconds", "2")
+def test_example(run_example: Callable[..., str]) -> None:
+    output = run_example("connect-rest", "--seconds", "2")
     for source in ("source-0", "source-1"):
-        assert f"$ ./mm2.sh deploy {source}" in said
-        assert f"$ ./mm2.sh undeploy {source}" in said
-        assert re.search(rf"test on {source}: [\d,]+ records, all in test on target-0", said)
-        assert f'twinlog_lag_records{{flow="{source}->target-0",topic="test",partition="4"}} 0' in said
-    assert "$ ./mm2.sh redeploy source-0" in said
-    assert said.count('connector: "RUNNING"') == 6
-    assert "once each" in said
+        assert f"$ ./mm2.sh deploy {source}" in output
+        assert f"$ ./mm2.sh undeploy {source}" in output
+        assert re.search(rf"test on {source}: [\d,]+ records, all in test on target-0", output)
+        assert f'twinlog_lag_records{{flow="{source}->target-0",topic="test",partition="4"}} 0' in output
+    assert "$ ./mm2.sh redeploy source-0" in output
+    assert output.count('connector: "RUNNING"') == 6
+    assert "once each" in output
 
 
 @pytest.mark.parametrize("kind", MORE)
-def test_the_connectors_are_the_seed_s(kind: str) -> None:
+def test_the_connectors_extend_the_originals(kind: str) -> None:
     seed = json.loads((SEED / f"mm2-{kind}-source-0.json").read_text()) | MORE[kind]
     assert json.loads((HOME / "mm2" / f"mm2-{kind}-source-0.json").read_text()) == seed
     other = seed | {
@@ -55,7 +55,7 @@ def test_the_connectors_are_the_seed_s(kind: str) -> None:
     assert json.loads((HOME / "mm2" / f"mm2-{kind}-source-1.json").read_text()) == other
 
 
-def test_the_worker_s_file_is_the_seed_s() -> None:
+def test_the_worker_file_is_the_original() -> None:
     name = "connect-distributed.properties"
     assert (HOME / name).read_text() == (SEED / name).read_text()
 
@@ -65,7 +65,7 @@ class TestCompose:
     def compose(self) -> Any:
         return yaml.safe_load((HOME / "docker-compose.yml").read_text())
 
-    def test_every_mounted_file_is_here(self, compose: Any) -> None:
+    def test_every_mounted_file_exists(self, compose: Any) -> None:
         mounts = [each for service in compose["services"].values() for each in service.get("volumes", ())]
         for host, *_ in (mount.split(":") for mount in mounts):
             if host.startswith("."):
@@ -91,7 +91,7 @@ class TestCompose:
                 assert f"{env['KAFKA_NODE_ID']}@{name}:9093" in env["KAFKA_CONTROLLER_QUORUM_VOTERS"]
                 assert f"//{name}:" in env["KAFKA_ADVERTISED_LISTENERS"]
 
-    def test_nothing_is_open_to_other_machines(self, compose: Any) -> None:
+    def test_ports_are_bound_to_loopback(self, compose: Any) -> None:
         ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
         assert ports
         assert all(port.startswith("127.0.0.1:") for port in ports)
@@ -99,7 +99,7 @@ class TestCompose:
 
 @pytest.mark.tools
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's prometheus")
-def test_prometheus_takes_its_file(tmp_path: Path) -> None:
+def test_the_prometheus_file_is_valid(tmp_path: Path) -> None:
     for file in (HOME / "prometheus" / "prometheus.yml", ROOT / "monitoring" / "prometheus" / "twinlog-rules.yml"):
         shutil.copy(file, tmp_path)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""examples/kubernetes: the play as a user starts it, and manifests that agree with each other and with the command."""
+"""examples/kubernetes: the whole example, and the consistency of its manifests with each other and with the CLI."""
 
 import importlib
 import importlib.util
@@ -18,9 +18,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from twinlog.config.secrets import Secrets
-from twinlog.lab.certificates import Authority
-from twinlog.surface.cli import cli, config, run
+from lab.certificates import Authority
+from twinlog.cli.main import cli
+from twinlog.cli.read_commands import config
+from twinlog.cli.run_commands import run
+from twinlog.config.kubernetes_secrets import Secrets
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "examples" / "kubernetes"
@@ -28,6 +30,7 @@ SEED = ROOT / "tests" / "config" / "seeds" / "mirrormaker2.yaml"
 RESOURCE = HOME / "embedded" / "mirrormaker2.yaml"
 MOUNTED = "/etc/twinlog"
 KUBERNETES = "1.33"
+NAMESPACE = "twinlog"
 BY = {"containers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath", "ports": "containerPort"}
 
 Tree = dict[str, Any]
@@ -36,22 +39,22 @@ Load = Callable[[str, str], ModuleType]
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_the_play(play: Callable[..., str]) -> None:
-    said = play("kubernetes", "--seconds", "5")
-    assert "7 partitions, after" in said
-    assert "under the same names" in said
-    assert "/health, for Kubernetes' probes: healthy" in said
-    assert re.search(r"went on on dest: [1-9]\d* records there, none was lost, 0 were read again", said)
+def test_example(run_example: Callable[..., str]) -> None:
+    output = run_example("kubernetes", "--seconds", "5")
+    assert "7 partitions, after" in output
+    assert "under the same names" in output
+    assert "/health, for Kubernetes' probes: healthy" in output
+    assert re.search(r"resumed on dest: [1-9]\d* records there, none was lost, 0 were read again", output)
 
 
-# The seed's file, and secrets
+# The resource and secrets
 
 
-def test_the_resource_is_the_seed_s() -> None:
+def test_the_resource_is_the_original() -> None:
     assert RESOURCE.read_text() == SEED.read_text()
 
 
-def test_secrets_lie_as_a_pod_sees_them(tmp_path: Path, module: Load) -> None:
+def test_secrets_are_laid_out_as_in_a_pod(tmp_path: Path, module: Load) -> None:
     mount = module("kubernetes", "secrets_folder").mount
     mount(tmp_path, "source-user", {"user.crt": b"old", "user.key": b"old"})
     assert (tmp_path / "source-user" / "..data").is_symlink()
@@ -67,7 +70,7 @@ def test_secrets_lie_as_a_pod_sees_them(tmp_path: Path, module: Load) -> None:
 
 @pytest.fixture(params=["embedded", "executors"])
 def applied(request: pytest.FixtureRequest) -> list[Tree]:
-    """What `kubectl apply -k` would apply, but for the generated config maps."""
+    """The resources of `kubectl apply -k`, without the generated config maps."""
     return _applied(request.param)
 
 
@@ -79,7 +82,7 @@ def test_manifests_are_valid(applied: list[Tree]) -> None:
 
 
 @pytest.mark.parametrize("folder", ["embedded", "executors"])
-def test_kustomize_makes_the_same(folder: str) -> None:
+def test_kustomize_builds_the_same(folder: str) -> None:
     tool = shutil.which("kustomize")
     if tool is None:
         pytest.skip("needs kustomize on the PATH")
@@ -90,21 +93,21 @@ def test_kustomize_makes_the_same(folder: str) -> None:
     assert sorted(hashed) == sorted(_generated(folder))
     assert maps[hashed["twinlog-config"]]["data"] == {"mirrormaker2.yaml": RESOURCE.read_text()}
     ours = {(each["kind"], each["metadata"]["name"]): each for each in _applied(folder)}
-    for place, each in made.items():
-        assert each["metadata"].pop("namespace") == "kafka-dest"
-        if place[0] == "Deployment":
+    for key, each in made.items():
+        assert each["kind"] == "Namespace" or each["metadata"].pop("namespace") == NAMESPACE
+        if key[0] == "Deployment":
             (container,) = each["spec"]["template"]["spec"]["containers"]
             assert container["image"] == _image()
             container["image"] = "twinlog"
             for volume in each["spec"]["template"]["spec"]["volumes"]:
-                if "configMap" in volume:  # another content has another name, so the pod is made anew
+                if "configMap" in volume:  # its name contains a hash of its content, so that changes restart the pod
                     plain = {name: key for key, name in hashed.items()}
                     volume["configMap"]["name"] = plain[volume["configMap"]["name"]]
-        assert each == ours.pop(place)
+        assert each == ours.pop(key)
     assert not ours
 
 
-def test_whom_a_selector_means(applied: list[Tree]) -> None:
+def test_selectors_match_the_right_pods(applied: list[Tree]) -> None:
     pod = _one(applied, "Deployment")["spec"]["template"]
     labels = pod["metadata"]["labels"]
     executor = _documents(HOME / "executors" / "executor.yaml")[0]["metadata"]["labels"]
@@ -120,15 +123,18 @@ def test_whom_a_selector_means(applied: list[Tree]) -> None:
     assert labels[monitor["spec"]["jobLabel"]] == "twinlog"  # the job that the rules expect
 
 
-def test_ports_and_probes_agree_with_the_command(applied: list[Tree]) -> None:
+def test_ports_and_probes_match_the_command(applied: list[Tree]) -> None:
     pod = _one(applied, "Deployment")["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     given = _given(container["args"])
     assert ports["http"] == given["port"] == int(pod["metadata"]["annotations"]["prometheus.io/port"])
-    assert given["host"] == "0.0.0.0"
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
+        if given["host"] == "127.0.0.1":  # not reachable for the kubelet, but for the image's health command
+            assert "httpGet" not in container[probe]
+            assert container[probe]["exec"]["command"] == ["/opt/twinlog/bin/health"]
+        else:
+            assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
     for service in (each for each in applied if each["kind"] == "Service"):
         for port in service["spec"]["ports"]:
             assert ports[port["targetPort"]] == port["port"]
@@ -142,23 +148,52 @@ def test_ports_and_probes_agree_with_the_command(applied: list[Tree]) -> None:
     assert {"strimzi_io_kind", "strimzi_io_cluster", "namespace", "kubernetes_pod_name"} == labels
 
 
-def test_the_pod_finds_its_configuration_and_every_secret(applied: list[Tree], tmp_path: Path, module: Load) -> None:
+def test_the_token_is_mounted_only_if_the_port_is_closed(applied: list[Tree]) -> None:
+    """A process that is compromised through its HTTP port must not have permissions in Kubernetes."""
+    pod = _one(applied, "Deployment")["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    account = _one(applied, "ServiceAccount")
+    closed = _given(container["args"])["host"] == "127.0.0.1"
+    assert pod["spec"]["automountServiceAccountToken"] is account["automountServiceAccountToken"] is closed
+    policies = [each for each in applied if each["kind"] == "NetworkPolicy"]
+    opened = {port["port"] for each in policies for rule in each["spec"]["ingress"] for port in rule.get("ports", ())}
+    served = {port["name"] for each in applied if each["kind"] == "Service" for port in each["spec"]["ports"]}
+    assert ("http" in opened, "http" in served) == (not closed, not closed)
+    assert pod["metadata"]["annotations"]["prometheus.io/scrape"] == ("false" if closed else "true")
+
+
+def test_restricted_namespace_and_read_only_pods(applied: list[Tree]) -> None:
+    namespace = _one(applied, "Namespace")["metadata"]
+    assert namespace["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for folder in ("embedded", "executors"):
+        (layout,) = _documents(HOME / folder / "kustomization.yaml")
+        assert layout["namespace"] == namespace["name"] == NAMESPACE
+    pods = [_one(applied, "Deployment")["spec"]["template"], *_documents(HOME / "executors" / "executor.yaml")]
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_configuration_and_secrets_are_mounted(applied: list[Tree], tmp_path: Path, module: Load) -> None:
     pod = _one(applied, "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    places = _places(pod, container)
+    mounts = _mounts(pod, container)
     given = _given(container["args"])
     named = set(re.findall(r"secretName: (\S+)", SEED.read_text()))
-    assert {name for kind, name in places.values() if kind == "secret"} == named
-    for path, (kind, name) in places.items():
+    assert {name for kind, name in mounts.values() if kind == "secret"} == named
+    for path, (kind, name) in mounts.items():
         if kind == "secret":
             assert path == f"{given['secrets']}/{name}"
     folder, _, key = given["paths"][0].rpartition("/")
-    assert places[folder] == ("configMap", "twinlog-config")
+    assert mounts[folder] == ("configMap", "twinlog-config")
     assert (HOME / "embedded" / key).is_file()
-    assert all(name in _generated("executors") for kind, name in places.values() if kind == "configMap")
+    assert all(name in _generated("executors") for kind, name in mounts.values() if kind == "configMap")
     assert all(mount.get("readOnly") for mount in container["volumeMounts"] if mount["mountPath"] != "/tmp")
 
-    # The same files, laid out as the pod mounts them, are a configuration without a mistake.
+    # The same files, mounted as in the pod, are a valid configuration.
     mount = module("kubernetes", "secrets_folder").mount
     files = Authority(tmp_path / "ca").client("source-user")
     keys = {"user.crt": files.certificate.read_bytes(), "user.key": files.key.read_bytes(), "ca.crt": b"-"}
@@ -166,20 +201,20 @@ def test_the_pod_finds_its_configuration_and_every_secret(applied: list[Tree], t
         mount(tmp_path / "secrets", name, keys)
     text = SEED.read_text().replace("#source route#", "a:9093").replace("#Dest service#", "b:9093")
     (tmp_path / key).write_text(text)
-    words = ["show", str(tmp_path / key), "--secrets", str(tmp_path / "secrets"), "--set"]
-    shown = CliRunner().invoke(config, words)
+    arguments = ["show", str(tmp_path / key), "--secrets", str(tmp_path / "secrets"), "--set"]
+    shown = CliRunner().invoke(config, arguments)
     assert shown.exit_code == 0, shown.output
     assert "warning" not in shown.output
 
 
-def test_executors_fit_their_driver() -> None:
+def test_executors_match_their_driver() -> None:
     applied = _applied("executors")
     driver = _one(applied, "Deployment")["spec"]["template"]["spec"]
     (template,) = _documents(HOME / "executors" / "executor.yaml")
     executor = template["spec"]
     own = f"{MOUNTED}/executor"
-    assert _places(driver, driver["containers"][0])[own] == ("configMap", "twinlog-executor")
-    assert _places(executor, executor["containers"][0]) == {}  # no secret lies in a pod that does not need it
+    assert _mounts(driver, driver["containers"][0])[own] == ("configMap", "twinlog-executor")
+    assert _mounts(executor, executor["containers"][0]) == {}  # executors need no secrets
     assert executor["securityContext"] == driver["securityContext"]
 
     settings = dict(each.partition("=")[::2] for each in _given(driver["containers"][0]["args"])["conf"])
@@ -207,10 +242,10 @@ def test_executors_fit_their_driver() -> None:
     )
 
 
-def test_spark_knows_its_settings() -> None:
-    """Spark ignores a key that it does not know; so every one must stand in its classes."""
+def test_spark_settings_exist() -> None:
+    """Spark ignores unknown keys, so each of them must occur in Spark's classes."""
     settings = _given(_one(_applied("executors"), "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"])
-    wanted = {each.partition("=")[0].encode() for each in settings["conf"]}
+    unknown = {each.partition("=")[0].encode() for each in settings["conf"]}
     jars = Path(pyspark.__file__).parent / "jars"
     for name in ("spark-kubernetes_", "spark-core_"):
         (jar,) = jars.glob(f"{name}*.jar")
@@ -218,29 +253,29 @@ def test_spark_knows_its_settings() -> None:
             for entry in classes.namelist():
                 if re.search(r"/(Config|Network|package)\$?\.class$", entry):
                     content = classes.read(entry)
-                    wanted = {key for key in wanted if key not in content}
-    assert not wanted
+                    unknown = {key for key in unknown if key not in content}
+    assert not unknown
 
 
 @pytest.mark.spark
-def test_what_spark_asks_of_kubernetes(tmp_path: Path) -> None:
-    """Spark itself, with these settings and this template: its pods are valid, and the role allows all that it does."""
+def test_sparks_requests_to_kubernetes(tmp_path: Path) -> None:
+    """With these settings and this template, Spark creates valid pods, and the role allows all its requests."""
     applied = _applied("executors")
     args = _one(applied, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     settings = dict(each.partition("=")[::2] for each in _given(args)["conf"])
-    known = {"$(POD_NAME)": "twinlog-0", "$(POD_NAMESPACE)": "kafka-dest"}
+    known = {"$(POD_NAME)": "twinlog-0", "$(POD_NAMESPACE)": NAMESPACE}
     settings = {key: re.sub(r"\$\(\w+\)", lambda found: known[found[0]], text) for key, text in settings.items()}
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.port": "0", "spark.driver.blockManager.port": "0"}
     here["spark.kubernetes.executor.podTemplateFile"] = str(HOME / "executors" / "executor.yaml")
-    here["spark.scheduler.maxRegisteredResourcesWaitingTime"] = "1s"  # nobody will come
+    here["spark.scheduler.maxRegisteredResourcesWaitingTime"] = "1s"  # no executor will register
     file = tmp_path / "settings.json"
     file.write_text(json.dumps(settings | here))
-    words = [sys.executable, str(Path(__file__).with_name("kubernetes_api.py")), str(tmp_path / "spark"), str(file)]
-    played = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert played.returncode == 0, played.stderr
-    asked = json.loads(played.stdout)
+    command = [sys.executable, str(Path(__file__).with_name("kubernetes_api.py")), str(tmp_path / "spark"), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    requests = json.loads(done.stdout)
 
-    pods = [body for _, _, body in asked if body and body["kind"] == "Pod"]
+    pods = [body for _, _, body in requests if body and body["kind"] == "Pod"]
     assert len(pods) == int(settings["spark.executor.instances"])
     (template,) = _documents(HOME / "executors" / "executor.yaml")
     for pod in pods:
@@ -252,16 +287,19 @@ def test_what_spark_asks_of_kubernetes(tmp_path: Path) -> None:
         assert pod["spec"]["securityContext"] == template["spec"]["securityContext"]
         assert container["resources"]["requests"]["cpu"] == settings["spark.kubernetes.executor.request.cores"]
     (rule,) = _one(applied, "Role")["rules"]
-    for verb, path, _ in asked:
+    assert rule["resources"] == ["pods"]
+    for verb, path, _ in requests:
         resource = path.partition("?")[0].split("/")[5]
         assert (verb in rule["verbs"], resource in rule["resources"]) == (True, True), (verb, path)
+    # Spark deletes a single executor only when it fails, which does not happen here.
+    assert set(rule["verbs"]) == {verb for verb, _, _ in requests} | {"delete"}
     if importlib.util.find_spec("kubernetes_validate"):
         validate = importlib.import_module("kubernetes_validate").validate
         for pod in pods:
             validate(pod, KUBERNETES, strict=True)
 
 
-# How they are read
+# Reading the manifests
 
 
 def _documents(file: Path) -> list[Tree]:
@@ -276,21 +314,27 @@ def _applied(folder: str) -> list[Tree]:
         found += _applied(path.name) if path.is_dir() else _documents(path)
     for patch in layout.get("patches", ()):
         (change,) = _documents(HOME / folder / patch["path"])
-        place = (change["kind"], change["metadata"]["name"])
-        (at,) = (n for n, each in enumerate(found) if (each["kind"], each["metadata"]["name"]) == place)
-        found[at] = _merged(found[at], change)
+        key = (change["kind"], change["metadata"]["name"])
+        (index,) = (n for n, each in enumerate(found) if (each["kind"], each["metadata"]["name"]) == key)
+        if change.get("$patch") == "delete":
+            del found[index]
+        else:
+            found[index] = _merged(found[index], change)
     return found
 
 
 def _merged(here: Any, change: Any, key: str = "") -> Any:
-    """A strategic merge, as far as these files need one."""
+    """A strategic merge patch, as far as these files need it."""
     if isinstance(here, dict) and isinstance(change, dict):
-        return here | {name: _merged(here[name], each, name) if name in here else each for name, each in change.items()}
+        merged = here | {
+            name: _merged(here[name], each, name) if name in here else each for name, each in change.items()
+        }
+        return {name: each for name, each in merged.items() if each is not None}
     if isinstance(here, list) and key in BY and BY[key] in change[0]:
         by = BY[key]
         known = {each[by]: each for each in change}
-        merged = [_merged(each, known.pop(each[by]), by) if each[by] in known else each for each in here]
-        return [*known.values(), *merged]
+        items = [_merged(each, known.pop(each[by]), by) if each[by] in known else each for each in here]
+        return [*known.values(), *items]
     return change
 
 
@@ -313,8 +357,8 @@ def _one(applied: list[Tree], kind: str) -> Tree:
     return found
 
 
-def _places(pod: Tree, container: Tree) -> dict[str, tuple[str, str]]:
-    """Where which config map or secret is mounted."""
+def _mounts(pod: Tree, container: Tree) -> dict[str, tuple[str, str]]:
+    """The mounted config maps and secrets, by path."""
 
     def found() -> Iterator[tuple[str, tuple[str, str]]]:
         volumes = {each["name"]: each for each in pod["volumes"]}
@@ -329,7 +373,7 @@ def _places(pod: Tree, container: Tree) -> dict[str, tuple[str, str]]:
 
 
 def _given(args: list[str]) -> Tree:
-    """As the real command understands them; a word that it does not know is an error."""
+    """As parsed by the real command, which rejects unknown options."""
     assert args[0] in cli.commands
     found = run.make_context("run", args[1:], resilient_parsing=False).params
     return {**found, "secrets": str(found["secrets"])}

@@ -1,4 +1,4 @@
-"""Seed one: a producer that follows a directory, the seed's own file, systemd's units, and the whole of it, played."""
+"""examples/one-way: the producer that follows a directory, the files, and the whole example."""
 
 import dataclasses
 import datetime as dt
@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from twinlog.errors import LabError
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.compare import read
-from twinlog.lab.example import filled
-from twinlog.lab.traffic import HEADER
-from twinlog.lab.waiting import until
+from lab.access_logs import HEADER
+from lab.cluster import Cluster
+from lab.compare_logs import read
+from lab.errors import LabError
+from lab.example import filled
+from lab.waiting import until
 
 HERE = Path(__file__).parents[2]
 EXAMPLE = HERE / "examples" / "one-way"
@@ -42,31 +42,31 @@ def producer(module: Load) -> ModuleType:
 
 
 def take(follower: Any) -> list[str]:
-    """Everything that is new, read."""
+    """Reads all new lines."""
     found = []
     while chunks := list(follower.chunks()):
         for chunk in chunks:
             found += [line.decode() for line in chunk.lines]
-            follower.read(chunk)
+            follower.advance(chunk)
     return found
 
 
 # Following a directory
 
 
-def test_files_that_come_and_grow_are_read_once(follower: ModuleType, tmp_path: Path) -> None:
+def test_new_and_growing_files_are_read_once(follower: ModuleType, tmp_path: Path) -> None:
     following = follower.Follower(tmp_path)
     assert take(following) == []
-    (tmp_path / "a.csv").write_text("1\n2\n3 is not whole")
+    (tmp_path / "a.csv").write_text("1\n2\n3 is not complete")
     assert take(following) == ["1", "2"]
     assert take(following) == []
     with (tmp_path / "a.csv").open("a") as out:
         out.write(" yet\r\n4\n")
     (tmp_path / "b.csv").write_text("5\n\n6\n")
-    assert take(following) == ["3 is not whole yet", "4", "5", "6"]
+    assert take(following) == ["3 is not complete yet", "4", "5", "6"]
 
 
-def test_a_rotated_file_is_read_on_under_its_new_name(follower: ModuleType, tmp_path: Path) -> None:
+def test_a_rotated_file_is_followed_under_its_new_name(follower: ModuleType, tmp_path: Path) -> None:
     following = follower.Follower(tmp_path)
     current = tmp_path / "access.csv"
     current.write_text("1\n2\n")
@@ -76,45 +76,45 @@ def test_a_rotated_file_is_read_on_under_its_new_name(follower: ModuleType, tmp_
     current.rename(tmp_path / "access.csv.1")
     current.write_text("4\n")
     assert sorted(take(following)) == ["3", "4"]
-    assert {place.name for place in following.places} == {"access.csv", "access.csv.1"}
+    assert {position.name for position in following.positions} == {"access.csv", "access.csv.1"}
 
 
-def test_a_file_that_was_emptied_is_read_anew(follower: ModuleType, tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_from_its_start(follower: ModuleType, tmp_path: Path) -> None:
     following = follower.Follower(tmp_path)
     file = tmp_path / "a.csv"
     file.write_text("1\n2\n3\n")
     assert take(following) == ["1", "2", "3"]
     file.write_text("4\n")  # the same inode, shorter
     assert take(following) == ["4"]
-    file.write_text("5\n6\n7\n8\n")  # longer than before: only its beginning tells
+    file.write_text("5\n6\n7\n8\n")  # longer than before: only its first bytes differ
     assert take(following) == ["5", "6", "7", "8"]
 
 
-def test_places_outlive_the_program(follower: ModuleType, tmp_path: Path) -> None:
+def test_positions_survive_a_restart(follower: ModuleType, tmp_path: Path) -> None:
     logs, state = tmp_path / "logs", tmp_path / "positions.json"
     logs.mkdir()
     (logs / "a.csv").write_text("1\n2\n")
     first = follower.Follower(logs, follower.load(state))
     assert take(first) == ["1", "2"]
-    follower.keep(state, first.places)
+    follower.store(state, first.positions)
     (logs / "a.csv").rename(logs / "a.csv.1")
     with (logs / "a.csv.1").open("a") as out:
         out.write("3\n")
     second = follower.Follower(logs, follower.load(state))
     assert take(second) == ["3"]
-    assert follower.load(state) == first.places
-    third = follower.Follower(logs, follower.load(state))  # what was not kept is read again
+    assert follower.load(state) == first.positions
+    third = follower.Follower(logs, follower.load(state))  # lines after the stored position are read again
     assert take(third) == ["3"]
 
 
-def test_what_is_not_read_comes_again(follower: ModuleType, tmp_path: Path) -> None:
+def test_chunks_repeat_until_the_position_advances(follower: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1\n")
     following = follower.Follower(tmp_path)
     assert [chunk.lines for chunk in following.chunks()] == [[b"1"]]
     assert [chunk.lines for chunk in following.chunks()] == [[b"1"]]
 
 
-def test_a_file_that_is_not_seen_for_a_moment_is_not_forgotten(follower: ModuleType, tmp_path: Path) -> None:
+def test_the_position_of_a_missing_file_is_kept_for_a_while(follower: ModuleType, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "a.csv").write_text("1\n")
@@ -126,7 +126,7 @@ def test_a_file_that_is_not_seen_for_a_moment_is_not_forgotten(follower: ModuleT
     assert take(following) == []
 
 
-def test_a_file_that_stays_away_is_forgotten(
+def test_the_position_of_a_missing_file_is_dropped_eventually(
     follower: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.csv").write_text("1\n")
@@ -135,10 +135,10 @@ def test_a_file_that_stays_away_is_forgotten(
     (tmp_path / "a.csv").unlink()
     monkeypatch.setattr(follower, "FORGET_SECONDS", -1.0)
     take(following)
-    assert following.places == []
+    assert following.positions == []
 
 
-def test_a_last_line_without_an_end_is_read_when_nobody_writes_it(follower: ModuleType, tmp_path: Path) -> None:
+def test_a_last_line_without_a_line_end_is_read_after_a_while(follower: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1\n2")
     following = follower.Follower(tmp_path, unfinished_after=30)
@@ -154,19 +154,19 @@ def test_a_large_file_is_read_in_turns(follower: ModuleType, tmp_path: Path) -> 
     (tmp_path / "b.csv").write_text("small\n")
     following = follower.Follower(tmp_path)
     first = list(following.chunks())
-    assert [chunk.place.name for chunk in first] == ["a.csv", "b.csv"]
+    assert [chunk.position.name for chunk in first] == ["a.csv", "b.csv"]
     assert len(first[0].lines) < len(lines)
     assert take(following) == [*lines[: len(first[0].lines)], "small", *lines[len(first[0].lines) :]]
 
 
-def test_what_is_no_log_is_left_alone(follower: ModuleType, tmp_path: Path) -> None:
+def test_other_files_are_ignored(follower: ModuleType, tmp_path: Path) -> None:
     for name in ("a.csv.gz", ".hidden.csv", "b.tmp", "c.part"):
         (tmp_path / name).write_text("1\n")
     (tmp_path / "folder").mkdir()
     following = follower.Follower(tmp_path)
     assert take(following) == []
     (tmp_path / "core").write_bytes(bytes(2 << 20))
-    with pytest.raises(follower.NoLogError, match="core: no line ends within"):
+    with pytest.raises(follower.NoLogError, match="core: no line end within"):
         take(following)
 
 
@@ -187,7 +187,7 @@ def test_records(producer: ModuleType) -> None:
     assert json.loads(producer.record(b'a,"b\rc,\xff', "json")[1])
 
 
-def test_settings_of_the_seeds_compose_file(producer: ModuleType, tmp_path: Path) -> None:
+def test_settings_of_a_compose_file(producer: ModuleType, tmp_path: Path) -> None:
     environment = {
         "BOOTSTRAP_SERVERS": r"PLAINTEXT:\/\/node001:9092,PLAINTEXT:\/\/node002:9092",
         "ACKS": "all",
@@ -206,9 +206,9 @@ def test_settings_of_the_seeds_compose_file(producer: ModuleType, tmp_path: Path
     assert read.client["bootstrap.servers"] == "PLAINTEXT://node001:9092,PLAINTEXT://node002:9092"
     assert read.client["queue.buffering.max.kbytes"] == 32768
     assert (read.client["retries"], read.client["enable.idempotence"]) == ("0", False)
-    Producer({**read.client, "log_level": 0})  # librdkafka takes them all
+    Producer({**read.client, "log_level": 0})  # librdkafka accepts all of them
     secret = tmp_path / "client.properties"
-    secret.write_text("# how to log in\nsasl.username = edgar\nsasl.password=a=b\n")
+    secret.write_text("# credentials\nsasl.username = edgar\nsasl.password=a=b\n")
     more = {"STATE_DIRECTORY": "/var/lib/edgar-producer", "CLIENT_PROPERTIES": str(secret), "RETRIES": ""}
     read = producer.settings(["--topic-name", "other", "--output-format", "json"], environment | more)
     assert (read.topic, read.output) == ("other", "json")
@@ -218,21 +218,21 @@ def test_settings_of_the_seeds_compose_file(producer: ModuleType, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "message"),
     [
         ({"TOPIC_NAME": ""}, "the following arguments are required: --topic-name"),
         ({"OUTPUT_FORMAT": "xml"}, "--output-format 'xml': choose csv or json"),
-        ({"INPUT_LOGS_DIR": "/nowhere"}, "--input-logs-dir /nowhere: there is no such directory"),
+        ({"INPUT_LOGS_DIR": "/nowhere"}, "--input-logs-dir /nowhere: no such directory"),
     ],
 )
 def test_wrong_settings(
-    producer: ModuleType, tmp_path: Path, change: dict[str, str], complaint: str, capsys: pytest.CaptureFixture[str]
+    producer: ModuleType, tmp_path: Path, change: dict[str, str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment = {"BOOTSTRAP_SERVERS": "a:1", "TOPIC_NAME": "logs", "INPUT_LOGS_DIR": str(tmp_path)}
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as caught:
         producer.settings([], environment | change)
-    assert left.value.code == 2
-    assert complaint in capsys.readouterr().err
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_sample_day(module: Load, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_sample_day(module: Load, tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
-def test_lines_are_published_and_positions_kept(producer: ModuleType, us: Cluster, topic: str, tmp_path: Path) -> None:
+def test_lines_are_produced_and_positions_stored(producer: ModuleType, us: Cluster, topic: str, tmp_path: Path) -> None:
     us.create_topic(topic, partitions=2)
     day = tmp_path / "log20170630.csv"
     day.write_bytes(HEADER.encode() + b"\n" + LINE + b"\n" + LINE.replace(b"jja", b"abc") + b"\nno end")
@@ -273,12 +273,12 @@ def test_lines_are_published_and_positions_kept(producer: ModuleType, us: Cluste
 
 
 @pytest.mark.broker
-def test_what_is_refused_ends_the_program_and_keeps_no_position(us: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_rejected_line_ends_the_program_without_storing_its_position(us: Cluster, topic: str, tmp_path: Path) -> None:
     us.create_topic(topic, configs={"max.message.bytes": "200"})
     (tmp_path / "a.csv").write_bytes(b"x" * 5000 + b"\n")
-    words = ["--bootstrap-servers", us.bootstrap(), "--topic-name", topic, "--input-logs-dir", str(tmp_path)]
+    arguments = ["--bootstrap-servers", us.bootstrap(), "--topic-name", topic, "--input-logs-dir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, EXAMPLE / "edgar_producer.py", *words],
+        [sys.executable, EXAMPLE / "edgar_producer.py", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -290,83 +290,85 @@ def test_what_is_refused_ends_the_program_and_keeps_no_position(us: Cluster, top
 
 
 @pytest.mark.broker
-def test_it_waits_where_the_cluster_is_slower_and_ends_in_order(us: Cluster, topic: str, tmp_path: Path) -> None:
+def test_it_blocks_on_a_full_buffer_and_stops_gracefully(us: Cluster, topic: str, tmp_path: Path) -> None:
     us.create_topic(topic)
     (tmp_path / "a.csv").write_text("".join(f"{number},some line\n" for number in range(20_000)))
-    words = ["--bootstrap-servers", us.bootstrap(), "--topic-name", topic, "--input-logs-dir", str(tmp_path)]
+    arguments = ["--bootstrap-servers", us.bootstrap(), "--topic-name", topic, "--input-logs-dir", str(tmp_path)]
     with subprocess.Popen(
         # A buffer of one kilobyte is always full.
-        [sys.executable, EXAMPLE / "edgar_producer.py", *words, "--buffer-memory", "1024", "--linger-ms", "0"],
+        [sys.executable, EXAMPLE / "edgar_producer.py", *arguments, "--buffer-memory", "1024", "--linger-ms", "0"],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stdout is not None
         try:
             assert "following" in process.stdout.readline()
-            kept = tmp_path / ".positions.json"
+            stored = tmp_path / ".positions.json"
             size = (tmp_path / "a.csv").stat().st_size
             until(
-                lambda: kept.exists() and f'"position": {size}' in kept.read_text(), "all should be kept", seconds=120
+                lambda: stored.exists() and f'"position": {size}' in stored.read_text(),
+                "waiting for the last position",
+                seconds=120,
             )
             process.terminate()
-            said = process.stdout.read()
+            output = process.stdout.read()
             assert process.wait(60) == 0
         finally:
             process.kill()
-    assert "published 20000 lines" in said
+    assert "produced 20000 lines" in output
     values = [record.value for record in read(us.client_properties(), topic)]
     assert values == [f"{number},some line".encode() for number in range(20_000)]
 
 
-# What a user copies
+# Files
 
 
-def test_the_properties_are_the_seeds() -> None:
+def test_the_properties_are_the_original() -> None:
     seed = HERE / "tests" / "config" / "seeds" / "one-way.properties"
     assert (EXAMPLE / "mm2-data-replication.properties").read_text() == seed.read_text()
 
 
-def test_units_are_good_for_systemd(tmp_path: Path) -> None:
+def test_systemd_units_are_valid(tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is missing: it is in Debian's package systemd")
     for name in ("twinlog.service", "edgar-producer.service"):
         text = (EXAMPLE / name).read_text()
         (program,) = re.findall(r"^ExecStart=(\S+)", text, re.MULTILINE)
-        # It wants to see the program, which is not installed where tests run.
+        # systemd-analyze requires that the program exists.
         (tmp_path / name).write_text(text.replace(f"ExecStart={program}", "ExecStart=/bin/sh"))
         done = subprocess.run(
             ["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True, check=False
         )
-        complaints = [line for line in (done.stderr + done.stdout).splitlines() if name in line]
-        assert not complaints
+        errors = [line for line in (done.stderr + done.stdout).splitlines() if name in line]
+        assert not errors
         assert not re.search(r"^User=root", text, re.MULTILINE)
         assert re.search(r"^User=\w+", text, re.MULTILINE)
 
 
-def test_addresses_are_all_that_is_filled_in() -> None:
+def test_only_addresses_are_replaced() -> None:
     text = "a = kafka1:9092\nb = kafka1:90921, my-kafka1:9092, kafka1:9092,kafka2:9092\n"
     new = {"kafka1:9092": "kafka2:9092", "kafka2:9092": "127.0.0.1:1"}
     assert filled(text, new) == "a = kafka2:9092\nb = kafka1:90921, my-kafka1:9092, kafka2:9092,127.0.0.1:1\n"
-    with pytest.raises(LabError, match=r"mm2.properties does not name kafka3:9092"):
+    with pytest.raises(LabError, match=r"mm2.properties: address kafka3:9092 not found"):
         filled(text, {"kafka3:9092": "x"}, "mm2.properties")
 
 
-# All of it
+# The whole example
 
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_it_plays(play: Callable[..., str]) -> None:
-    said = play("one-way", "--seconds", "6")
-    assert "Created topic DmmAccess." in said
-    assert "Created topic apache-logs." in said
-    (lines,) = re.findall(r"([\d,]+) lines in files: all are on rdc", said)
-    compared = re.findall(r"^  (\S+) on rdc and rdc\.\S+ on ord: ([\d,]+) records, equal$", said, re.MULTILINE)
+def test_example(run_example: Callable[..., str]) -> None:
+    output = run_example("one-way", "--seconds", "6")
+    assert "Created topic DmmAccess." in output
+    assert "Created topic apache-logs." in output
+    (lines,) = re.findall(r"([\d,]+) lines in files: all are on rdc", output)
+    compared = re.findall(r"^  (\S+) on rdc and rdc\.\S+ on ord: ([\d,]+) records, equal$", output, re.MULTILINE)
     counts = {topic: int(count.replace(",", "")) for topic, count in compared}
     assert counts["apache-logs"] >= int(lines.replace(",", "")) > 20_000
     assert counts["DmmAccess"] > 0
     for topic, count in counts.items():
         assert re.search(
-            rf'twinlog_topic_records_total{{flow="rdc->ord",topic="{topic}"}} {count}$', said, re.MULTILINE
+            rf'twinlog_topic_records_total{{flow="rdc->ord",topic="{topic}"}} {count}$', output, re.MULTILINE
         )
-    assert "\nproven in " in said
+    assert "\nverified in " in output

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.cluster import Cluster
+from lab.waiting import until
 from twinlog.errors import RefusedError
 from twinlog.kafka.client import Client
 from twinlog.kafka.records import encode
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.waiting import until
+from twinlog.mm2.client_properties import client_of
 from twinlog.model import TopicPartition
-from twinlog.topology.properties import client_of
 
 MIRROR = "org.apache.kafka.connect.mirror."
 POLICY = "replication.policy."
@@ -66,12 +66,12 @@ PLACES = {
 HEARTBEAT_MS = 1_700_000_000_000
 
 
-def orders(place: Place) -> str:
-    return f"{place.a}{place.sep}orders"
+def orders(tp: Place) -> str:
+    return f"{tp.a}{tp.sep}orders"
 
 
-def _written(place: Place) -> list[tuple[bytes | None, bytes | None]]:
-    topic = orders(place)
+def _written(tp: Place) -> list[tuple[bytes | None, bytes | None]]:
+    topic = orders(tp)
     return [
         checkpoint("app-1", topic, 0, 10, 5),
         checkpoint("app-1", topic, 1, 100, 90, "from a consumer"),
@@ -87,21 +87,21 @@ def _written(place: Place) -> list[tuple[bytes | None, bytes | None]]:
 
 @pytest.fixture(scope="session")
 def stage(eu: Cluster) -> Cluster:
-    """A cluster downstream of others, by every way to name topics: A beside it, B behind A, and one that went round."""
+    """A cluster downstream of others, by every replication policy: A directly, B behind A, and a cycle."""
     topics: dict[str, list[tuple[bytes | None, bytes | None]]] = {"heartbeats": [heartbeat("us", "eu", HEARTBEAT_MS)]}
-    for place in PLACES.values():
-        a, b, sep = place.a, place.b, place.sep
+    for tp in PLACES.values():
+        a, b, sep = tp.a, tp.b, tp.sep
         topics |= {
             f"{a}{sep}heartbeats": [heartbeat("x", a, HEARTBEAT_MS), heartbeat("y", a, HEARTBEAT_MS + 7)],
             f"{a}{sep}{b}{sep}heartbeats": [],
             f"{a}C{sep}{a}D{sep}{a}C{sep}{a}E{sep}heartbeats": [],
             f"{a}{sep}my-heartbeats": [],
-            orders(place): [],
+            orders(tp): [],
             f"{a}{sep}{b}{sep}orders": [],
             f"{a}plain": [],
-            place.checkpoints_topic(a): _written(place),
-            place.checkpoints_topic(b): [],
-            f"mm2-offset-syncs{place.internal}{a}{place.internal}internal": [],
+            tp.checkpoints_topic(a): _written(tp),
+            tp.checkpoints_topic(b): [],
+            f"mm2-offset-syncs{tp.internal}{a}{tp.internal}internal": [],
         }
     with eu.admin() as admin:
         missing = set(topics) - set(admin.list_topics())

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.failover.conftest import FLAG, MIRROR
 
+from lab.kafka_classes import KafkaJvm
+from tests.failover.conftest import FLAG, MIRROR
 from twinlog import failover
 from twinlog.config import Config, load
 from twinlog.errors import ConfigError
 from twinlog.failover import client_properties
-from twinlog.lab.jvm import KafkaJvm
-from twinlog.topology.properties import client_of, policy_from
+from twinlog.mm2.client_properties import client_of, policy_from
 
 FILE = """\
 clusters = us, eu
@@ -73,26 +73,26 @@ class TestFromAConfiguration:
     @pytest.mark.java
     def test_what_brokers_call_internal(self, kafka_jvm: KafkaJvm) -> None:
         internal = kafka_jvm.jvm.org.apache.kafka.common.internals.Topic.isInternal
-        assert all(internal(topic) for topic in failover._BROKERS_OWN)
+        assert all(internal(topic) for topic in failover._BROKER_TOPICS)
         assert not internal("__other")
         field = kafka_jvm._class("org.apache.kafka.common.internals.Topic").getDeclaredField("INTERNAL_TOPICS")
         field.setAccessible(True)
-        assert {str(each) for each in field.get(None)} == failover._BROKERS_OWN
+        assert {str(each) for each in field.get(None)} == failover._BROKER_TOPICS
 
     def test_names_are_those_that_the_flow_writes(self, read: Callable[..., Config]) -> None:
         config = read("us->eu.replication.policy.separator = _")
         assert policy_from(client_properties(config, "eu")).checkpoints_topic("us") == "us_checkpoints_internal"
         assert policy_from(client_properties(config, "us")).checkpoints_topic("eu") == "eu.checkpoints.internal"
 
-    def test_flows_that_name_topics_differently_must_be_told_apart(self, read: Callable[..., Config]) -> None:
+    def test_flows_with_different_policies_need_a_source(self, read: Callable[..., Config]) -> None:
         more = "asia.bootstrap.servers = asia:1\nasia->eu.enabled = true\nasia->eu.replication.policy.separator = _\n"
         config = read(file=FILE.replace("us, eu", "us, eu, asia") + more)
-        with pytest.raises(ConfigError, match="flows into it name topics differently"):
+        with pytest.raises(ConfigError, match="flows into it have different replication policies"):
             client_properties(config, "eu")
         assert "replication.policy.separator" not in client_properties(config, "eu", "us")
         assert client_properties(config, "eu", "asia")["replication.policy.separator"] == "_"
 
-    def test_flows_that_name_topics_alike_in_other_words(self, read: Callable[..., Config]) -> None:
+    def test_flows_with_equal_policies_written_differently(self, read: Callable[..., Config]) -> None:
         more = "asia.bootstrap.servers = asia:1\nasia->eu.enabled = true\nasia->eu.replication.policy.separator = .\n"
         config = read(file=FILE.replace("us, eu", "us, eu, asia") + more)
         assert client_properties(config, "eu")["bootstrap.servers"] == "eu:9092"
@@ -103,11 +103,11 @@ class TestFromAConfiguration:
         assert policy_from(client_properties(config, "eu")).topic_source("orders") is None
 
     def test_a_cluster_that_is_not_in_the_file(self, read: Callable[..., Config]) -> None:
-        with pytest.raises(ConfigError, match=r"cluster moon: no such cluster in .*; there is: eu, us"):
+        with pytest.raises(ConfigError, match=r"cluster moon: no such cluster in .*; configured: eu, us"):
             client_properties(read(), "moon")
 
-    def test_a_file_without_flows_does_not_tell_names(self, read: Callable[..., Config]) -> None:
-        with pytest.raises(ConfigError, match="how its topics are named is not known"):
+    def test_a_file_without_flows_has_no_policy(self, read: Callable[..., Config]) -> None:
+        with pytest.raises(ConfigError, match="its replication policy is unknown"):
             client_properties(read(file="bootstrap.servers = h:1\n"), "mm2")
 
 

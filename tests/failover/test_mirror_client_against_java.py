@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.failover.conftest import PLACES, Place, orders
 
+from lab.cluster import Cluster
+from lab.kafka_classes import KafkaJvm
+from tests.failover.conftest import PLACES, Place, orders
 from twinlog import failover
 from twinlog.failover import MirrorClient, OffsetAndMetadata
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.jvm import KafkaJvm
 from twinlog.model import TopicPartition
 
 
@@ -48,13 +48,13 @@ class Java:
 
 
 @pytest.fixture(scope="module", params=PLACES)
-def place(request: pytest.FixtureRequest) -> Place:
+def tp(request: pytest.FixtureRequest) -> Place:
     return PLACES[request.param]
 
 
 @pytest.fixture(scope="module")
-def properties(stage: Cluster, place: Place) -> dict[str, str]:
-    return {"bootstrap.servers": stage.bootstrap(), **place.settings}
+def properties(stage: Cluster, tp: Place) -> dict[str, str]:
+    return {"bootstrap.servers": stage.bootstrap(), **tp.settings}
 
 
 @pytest.fixture(scope="module")
@@ -72,47 +72,47 @@ def client(properties: dict[str, str]) -> Iterator[MirrorClient]:
 
 @pytest.mark.broker
 class TestAsJavaAnswers:
-    def test_what_names_say(self, client: MirrorClient, java: Java, place: Place) -> None:
+    def test_topic_names(self, client: MirrorClient, java: Java, tp: Place) -> None:
         found = client.heartbeat_topics()
         assert found == java.names(java.client.heartbeatTopics())
-        assert {"heartbeats", f"{place.a}{place.sep}heartbeats"} <= found
+        assert {"heartbeats", f"{tp.a}{tp.sep}heartbeats"} <= found
         found = client.checkpoint_topics()
         assert found == java.names(java.client.checkpointTopics())
-        assert place.checkpoints_topic(place.a) in found
+        assert tp.checkpoints_topic(tp.a) in found
         found = client.upstream_clusters()
         assert found == java.names(java.client.upstreamClusters())
-        assert {place.a, place.b, f"{place.a}C", f"{place.a}D"} <= found
-        assert f"{place.a}E" not in found
+        assert {tp.a, tp.b, f"{tp.a}C", f"{tp.a}D"} <= found
+        assert f"{tp.a}E" not in found
         assert client.remote_topics() == java.names(java.client.remoteTopics())
-        for alias in (place.a, place.b, "nobody"):
+        for alias in (tp.a, tp.b, "nobody"):
             assert client.remote_topics(alias) == java.names(java.client.remoteTopics(alias))
 
-    def test_hops(self, client: MirrorClient, java: Java, place: Place) -> None:
-        wanted = {place.a: 1, place.b: 2, f"{place.a}C": 1, f"{place.a}D": 2, f"{place.a}E": -1, "nobody": -1}
+    def test_hops(self, client: MirrorClient, java: Java, tp: Place) -> None:
+        wanted = {tp.a: 1, tp.b: 2, f"{tp.a}C": 1, f"{tp.a}D": 2, f"{tp.a}E": -1, "nobody": -1}
         assert {alias: client.replication_hops(alias) for alias in wanted} == wanted
         assert {alias: java.client.replicationHops(alias) for alias in wanted} == wanted
 
-    def test_offsets_of_a_group(self, client: MirrorClient, java: Java, place: Place) -> None:
+    def test_offsets_of_a_group(self, client: MirrorClient, java: Java, tp: Place) -> None:
         for group in ("app-1", "nobody"):
-            found = client.remote_consumer_offsets(group, place.a, 20)
-            judge = java.client.remoteConsumerOffsets(group, place.a, java.seconds(20))
+            found = client.remote_consumer_offsets(group, tp.a, 20)
+            judge = java.client.remoteConsumerOffsets(group, tp.a, java.seconds(20))
             assert found == java.offsets(judge)
-        assert client.remote_consumer_offsets("app-1", place.a, 20) == {
-            TopicPartition(orders(place), 0): OffsetAndMetadata(15, ""),
-            TopicPartition(orders(place), 1): OffsetAndMetadata(90, "from a consumer"),
+        assert client.remote_consumer_offsets("app-1", tp.a, 20) == {
+            TopicPartition(orders(tp), 0): OffsetAndMetadata(15, ""),
+            TopicPartition(orders(tp), 1): OffsetAndMetadata(90, "from a consumer"),
         }
-        assert client.remote_consumer_offsets("app-2", place.a) == {
-            TopicPartition(orders(place), 0): OffsetAndMetadata(1, "")
+        assert client.remote_consumer_offsets("app-2", tp.a) == {
+            TopicPartition(orders(tp), 0): OffsetAndMetadata(1, "")
         }
 
-    def test_an_empty_checkpoints_topic(self, client: MirrorClient, java: Java, place: Place) -> None:
-        assert client.remote_consumer_offsets("app-1", place.b, 20) == {}
-        assert java.offsets(java.client.remoteConsumerOffsets("app-1", place.b, java.seconds(20))) == {}
-        assert client.remote_consumer_offsets_by_pattern(".*", place.b, 20) == {}
+    def test_an_empty_checkpoints_topic(self, client: MirrorClient, java: Java, tp: Place) -> None:
+        assert client.remote_consumer_offsets("app-1", tp.b, 20) == {}
+        assert java.offsets(java.client.remoteConsumerOffsets("app-1", tp.b, java.seconds(20))) == {}
+        assert client.remote_consumer_offsets_by_pattern(".*", tp.b, 20) == {}
 
-    def test_offsets_of_every_group(self, client: MirrorClient, java: Java, place: Place) -> None:
-        found = client.remote_consumer_offsets_by_pattern(".*", place.a, 20)
-        assert found == java.by_group(java.client.remoteConsumerOffsets(java.pattern(".*"), place.a, java.seconds(20)))
+    def test_offsets_of_every_group(self, client: MirrorClient, java: Java, tp: Place) -> None:
+        found = client.remote_consumer_offsets_by_pattern(".*", tp.a, 20)
+        assert found == java.by_group(java.client.remoteConsumerOffsets(java.pattern(".*"), tp.a, java.seconds(20)))
         assert set(found) == {"app-1", "app-2", "app-11", "Größe"}
 
 
@@ -140,17 +140,17 @@ def test_patterns_are_javas(stage: Cluster, kafka_jvm: KafkaJvm, pattern: str, g
 
 @pytest.mark.broker
 def test_the_functions_answer_as_javas_utilities(stage: Cluster, kafka_jvm: KafkaJvm) -> None:
-    place = PLACES["default"]
+    tp = PLACES["default"]
     properties = {"bootstrap.servers": stage.bootstrap()}
     java = Java(kafka_jvm, properties)
     try:
         utils, given = java.utils, java.properties
-        assert failover.replication_hops(properties, place.b) == utils.replicationHops(given, place.b) == 2
+        assert failover.replication_hops(properties, tp.b) == utils.replicationHops(given, tp.b) == 2
         assert failover.heartbeat_topics(properties) == java.names(utils.heartbeatTopics(given))
         assert failover.checkpoint_topics(properties) == java.names(utils.checkpointTopics(given))
         assert failover.upstream_clusters(properties) == java.names(utils.upstreamClusters(given))
-        found = failover.translate_offsets(properties, place.a, "app-1", 20)
-        assert found == java.offsets(utils.translateOffsets(given, place.a, "app-1", java.seconds(20)))
+        found = failover.translate_offsets(properties, tp.a, "app-1", 20)
+        assert found == java.offsets(utils.translateOffsets(given, tp.a, "app-1", java.seconds(20)))
         assert found
     finally:
         java.close()

@@ -1,13 +1,13 @@
-"""Batches by hand, with all that the lab's own `encode` spares its callers; and a close look at rebuilt ones."""
+"""Handmade batches with fields that the lab's `encode` does not offer, and checks of rebuilt batches."""
 
 import os
 import struct
 from collections.abc import Sequence
 
+from lab.batches import write_varint
 from twinlog.kafka.codecs import NONE, compress, decompress
 from twinlog.kafka.rebuild import Rebuilt
 from twinlog.kafka.records import Record, decode
-from twinlog.lab.batches import write_varint
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 16, 32, 64
@@ -44,7 +44,7 @@ def batch(
     max_timestamp: int | None = None,
     record_attributes: int = 0,
 ) -> memoryview:
-    """As a broker keeps it, with the producer's fields of a stranger. Shares nothing with the code under test."""
+    """As in a broker's log, with some producer's fields. Independent of the code under test."""
     base = records[0].offset if base is None else base
     last = records[-1].offset if last is None else last
     base_timestamp = records[0].timestamp if base_timestamp is None else base_timestamp
@@ -65,7 +65,7 @@ def ones(records: Sequence[Record], flags: int = 0) -> list[memoryview]:
 
 
 def checked(rebuilt: Sequence[Rebuilt], max_bytes: int = PLENTY) -> list[Record]:
-    """The records with their source offsets, after a look at all that a broker demands of a batch."""
+    """The records with their source offsets, after checking everything that a broker requires."""
     found: list[Record] = []
     for each in rebuilt:
         base, size, epoch, magic, _, attributes, last, base_time, max_time, *producer, count = HEADER.unpack_from(

@@ -1,4 +1,4 @@
-"""The client for the rarer questions, against brokers that are away, deaf, or no brokers at all."""
+"""The blocking client: unreachable brokers, and ports that are not Kafka listeners."""
 
 import socket
 import struct
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster import Cluster
+from lab.ports import free_port
+from lab.waiting import until
 from twinlog.config import load
 from twinlog.errors import ProtocolError, RefusedError, UnreachableError
 from twinlog.kafka.client import EARLIEST, LATEST, Client
 from twinlog.kafka.records import encode
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.ports import free_port
-from twinlog.lab.waiting import until
 from twinlog.model import TopicPartition
 
 MakeClient = Callable[[str], Client]
@@ -44,46 +44,46 @@ def client(tmp_path: Path) -> Iterator[MakeClient]:
 
 @pytest.fixture
 def speaker() -> Iterator[Callable[[bytes], int]]:
-    """A port that says the same to everyone who comes, and then nothing more."""
-    doors: list[socket.socket] = []
-    guests: list[socket.socket] = []
+    """A port that sends the same bytes to every connection, and nothing more."""
+    listeners: list[socket.socket] = []
+    connections: list[socket.socket] = []
 
-    def serve(door: socket.socket, words: bytes) -> None:
+    def serve(listener: socket.socket, sent: bytes) -> None:
         with suppress(OSError):
             while True:
-                guest, _ = door.accept()
-                guests.append(guest)
-                guest.sendall(words)
+                connection, _ = listener.accept()
+                connections.append(connection)
+                connection.sendall(sent)
 
-    def speak(words: bytes) -> int:
-        door = socket.create_server(("127.0.0.1", 0))
-        doors.append(door)
-        threading.Thread(target=serve, args=(door, words), daemon=True).start()
-        return int(door.getsockname()[1])
+    def speak(sent: bytes) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+        threading.Thread(target=serve, args=(listener, sent), daemon=True).start()
+        return int(listener.getsockname()[1])
 
     yield speak
-    for each in doors:
+    for each in listeners:
         with suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
-    for each in (*doors, *guests):
+    for each in (*listeners, *connections):
         each.close()
 
 
-def test_nobody_is_there(client: MakeClient) -> None:
+def test_connection_refused(client: MakeClient) -> None:
     port = free_port()
     with pytest.raises(UnreachableError, match=rf"127\.0\.0\.1:{port}.*us\.bootstrap\.servers"):
         client(f"127.0.0.1:{port}").metadata(None)
 
 
 @pytest.mark.parametrize(
-    "words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", -7), struct.pack(">i", 1 << 30)]
+    "sent", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", -7), struct.pack(">i", 1 << 30)]
 )
-def test_whoever_is_there_is_no_broker(client: MakeClient, speaker: Callable[[bytes], int], words: bytes) -> None:
+def test_port_that_is_not_a_broker(client: MakeClient, speaker: Callable[[bytes], int], sent: bytes) -> None:
     with pytest.raises(UnreachableError, match="Kafka listener"):
-        client(f"127.0.0.1:{speaker(words)}").metadata(None)
+        client(f"127.0.0.1:{speaker(sent)}").metadata(None)
 
 
-def test_an_answer_that_makes_no_sense(client: MakeClient, speaker: Callable[[bytes], int]) -> None:
+def test_malformed_response(client: MakeClient, speaker: Callable[[bytes], int]) -> None:
     frame = struct.pack(">i", 12) + struct.pack(">ihi", 1, 0, 1 << 20) + b"xx"
     with pytest.raises((UnreachableError, ProtocolError)):
         client(f"127.0.0.1:{speaker(frame)}").metadata(None)
@@ -95,7 +95,7 @@ def test_one_bootstrap_server_is_enough(us: Cluster, client: MakeClient) -> None
 
 
 @pytest.mark.broker
-def test_a_deaf_bootstrap_server_is_not_waited_for_longer_than_a_request_may_take(
+def test_silent_bootstrap_server_costs_at_most_the_request_timeout(
     us: Cluster, client: MakeClient, speaker: Callable[[bytes], int]
 ) -> None:
     began = time.monotonic()
@@ -104,22 +104,22 @@ def test_a_deaf_bootstrap_server_is_not_waited_for_longer_than_a_request_may_tak
 
 
 @pytest.mark.broker
-def test_questions_and_answers(us: Cluster, client: MakeClient, topic: str) -> None:
+def test_requests(us: Cluster, client: MakeClient, topic: str) -> None:
     us.create_topic(topic, 2)
-    asked = client(us.bootstrap())
-    places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0)]
-    info = asked.metadata([topic, "nowhere"]).topics
+    cluster = client(us.bootstrap())
+    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition("nowhere", 0)]
+    info = cluster.metadata([topic, "nowhere"]).topics
     assert sorted(info[topic].leaders) == [0, 1]
     assert info["nowhere"].error == 3
-    until(lambda: not asked.list_offsets(places[:2], LATEST)[1], "leading")
-    assert asked.append(places[0], encode([(1, b"k", b"v", ())])) == 0
-    assert asked.append(places[0], encode([(1, b"k", b"v", ())])) == 1
-    found, failed = asked.list_offsets(places, LATEST)
-    assert found == {places[0]: 2, places[1]: 0}
-    assert list(failed) == [places[2]]
-    assert asked.list_offsets(places[:1], EARLIEST)[0] == {places[0]: 0}
-    assert asked.read(places[0], 0).high_watermark == 2
-    assert asked.read(places[0], 9).error_code == 1
+    until(lambda: not cluster.list_offsets(tps[:2], LATEST)[1], "leading")
+    assert cluster.append(tps[0], encode([(1, b"k", b"v", ())])) == 0
+    assert cluster.append(tps[0], encode([(1, b"k", b"v", ())])) == 1
+    found, failed = cluster.list_offsets(tps, LATEST)
+    assert found == {tps[0]: 2, tps[1]: 0}
+    assert list(failed) == [tps[2]]
+    assert cluster.list_offsets(tps[:1], EARLIEST)[0] == {tps[0]: 0}
+    assert cluster.read(tps[0], 0).high_watermark == 2
+    assert cluster.read(tps[0], 9).error_code == 1
     with pytest.raises(RefusedError, match="nowhere"):
-        asked.append(places[2], encode([(1, b"k", b"v", ())]))
-    assert asked.init_producer() != asked.init_producer()
+        cluster.append(tps[2], encode([(1, b"k", b"v", ())]))
+    assert cluster.init_producer() != cluster.init_producer()

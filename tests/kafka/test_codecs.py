@@ -1,4 +1,4 @@
-"""Kafka's compressions: what Java writes is read, what is written Java reads, and nothing else than ValueError comes out."""
+"""Kafka's compression codecs: compatible with Java, and only ValueError for malformed data."""
 
 import os
 import random
@@ -9,8 +9,8 @@ from typing import Any
 import cramjam
 import pytest
 
+from lab.kafka_classes import KafkaJvm
 from twinlog.kafka.codecs import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
-from twinlog.lab.jvm import KafkaJvm
 
 CODECS = range(5)
 COMPRESSING = range(1, 5)
@@ -19,14 +19,14 @@ CONTENTS = [b"", b"a", b"abc" * 50_000, os.urandom(100_000), bytes(300_000)]
 
 @pytest.mark.parametrize("codec", CODECS, ids=NAMES)
 @pytest.mark.parametrize("content", CONTENTS, ids=["empty", "one", "text", "noise", "zeros"])
-def test_what_is_compressed_comes_back(codec: int, content: bytes) -> None:
+def test_round_trip(codec: int, content: bytes) -> None:
     for given in (content, bytearray(content), memoryview(content)):
         assert decompress(codec, compress(codec, given)) == content
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("codec", CODECS, ids=NAMES)
-def test_java_reads_what_is_written(kafka_jvm: KafkaJvm, codec: int) -> None:
+def test_java_decompresses(kafka_jvm: KafkaJvm, codec: int) -> None:
     java = _java(kafka_jvm, codec)
     no_cache = kafka_jvm.jvm.org.apache.kafka.common.utils.BufferSupplier.NO_CACHING
     for content in CONTENTS:
@@ -38,7 +38,7 @@ def test_java_reads_what_is_written(kafka_jvm: KafkaJvm, codec: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", CODECS, ids=NAMES)
-def test_what_java_writes_is_read(kafka_jvm: KafkaJvm, codec: int, magic: int) -> None:
+def test_decompresses_javas_data(kafka_jvm: KafkaJvm, codec: int, magic: int) -> None:
     if codec == ZSTD and magic < 2:
         pytest.skip("zstd came after magic 1")
     for content in CONTENTS:
@@ -49,28 +49,28 @@ def test_what_java_writes_is_read(kafka_jvm: KafkaJvm, codec: int, magic: int) -
             decompress(codec, packed, 1)
 
 
-def test_snappy_may_come_without_javas_frames() -> None:
+def test_raw_snappy_block() -> None:
     content = b"raw as librdkafka writes it" * 100
     assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(content))) == content
 
 
-def test_snappy_frames_may_be_joined() -> None:
+def test_concatenated_snappy_frames() -> None:
     first, second = bytes(compress(SNAPPY, b"first")), bytes(compress(SNAPPY, b"second"))
     assert decompress(SNAPPY, first + second) == b"firstsecond"
 
 
-def test_gzip_may_have_several_members() -> None:
+def test_gzip_with_several_members() -> None:
     content = bytes(100_000)
     assert decompress(GZIP, bytes(compress(GZIP, content)) + bytes(compress(GZIP, b"more"))) == content + b"more"
 
 
-def test_javas_default_level_is_taken_as_such() -> None:
+def test_javas_default_level() -> None:
     content = b"words and more words " * 1000
     assert bytes(compress(GZIP, content, -1)) == bytes(compress(GZIP, content))
 
 
 @pytest.mark.parametrize("codec", COMPRESSING, ids=NAMES[1:])
-def test_a_bomb_is_refused_before_it_explodes(codec: int) -> None:
+def test_decompression_bomb_is_rejected(codec: int) -> None:
     bomb = bytes(compress(codec, bytes(50_000_000)))
     tracemalloc.start()
     try:
@@ -82,12 +82,12 @@ def test_a_bomb_is_refused_before_it_explodes(codec: int) -> None:
     assert len(decompress(codec, bomb)) == 50_000_000
 
 
-def test_the_limit_counts_for_plain_data_too() -> None:
+def test_limit_of_uncompressed_data() -> None:
     with pytest.raises(ValueError, match="more than 10 bytes"):
         decompress(NONE, bytes(11), limit=10)
 
 
-def test_a_snappy_block_that_lies_about_its_size_is_refused() -> None:
+def test_snappy_block_with_a_wrong_size_is_rejected() -> None:
     lie = b"\xff\xff\xff\xff\x0f"  # 4 GB
     framed = bytes(compress(SNAPPY, b""))[:16] + struct.pack(">i", len(lie)) + lie
     for packed in (lie, framed):
@@ -115,9 +115,9 @@ def test_only_value_errors_come_out_of_damaged_data(codec: int) -> None:
 
 def test_unknown_codecs_are_named() -> None:
     for codec, magic in ((5, 2), (7, 1), (ZSTD, 1)):
-        with pytest.raises(ValueError, match=f"no such codec in magic {magic}: {codec}"):
+        with pytest.raises(ValueError, match=f"unknown codec in magic {magic}: {codec}"):
             decompress(codec, b"", magic)
-    with pytest.raises(ValueError, match="no such codec: 6"):
+    with pytest.raises(ValueError, match="unknown codec: 6"):
         compress(6, b"")
 
 

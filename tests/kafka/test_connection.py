@@ -1,4 +1,4 @@
-"""Frames over one socket, in whatever pieces they come."""
+"""Frames on a non-blocking socket, split at any point."""
 
 import random
 import select
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from twinlog.errors import ProtocolError
-from twinlog.kafka.connection import LARGEST_FRAME, Connection, Pool
+from twinlog.kafka.connection import MAX_FRAME_BYTES, Connection, Pool
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Connection, socket.socket]]:
     ours, theirs = socket.socketpair()
     ours.settimeout(0)
-    connection = Connection(ours, Pool(keep=1 << 20))
+    connection = Connection(ours, Pool(max_idle=1 << 20))
     yield connection, theirs
     connection.close()
     theirs.close()
@@ -42,7 +42,7 @@ def test_parts_arrive_as_one_frame(pair: tuple[Connection, socket.socket]) -> No
     assert not connection.unsent
 
 
-def test_what_the_socket_does_not_take_is_sent_later_and_in_order(pair: tuple[Connection, socket.socket]) -> None:
+def test_unsent_data_is_queued_in_order(pair: tuple[Connection, socket.socket]) -> None:
     connection, broker = pair
     bodies = [random.Random(number).randbytes(300_000) for number in range(6)]
     for number, body in enumerate(bodies):
@@ -58,7 +58,7 @@ def test_what_the_socket_does_not_take_is_sent_later_and_in_order(pair: tuple[Co
 
 
 @pytest.mark.parametrize("step", [1, 3, 1000, 65_536, 1 << 20])
-def test_answers_are_whole_however_they_are_cut(pair: tuple[Connection, socket.socket], step: int) -> None:
+def test_responses_are_complete_however_they_are_split(pair: tuple[Connection, socket.socket], step: int) -> None:
     connection, broker = pair
     sizes = [4, 5, 100, 65_531, 65_532, 65_533, 70_000, 4, 200_000] if step > 3 else [4, 70_000, 5]
     bodies = [random.Random(size).randbytes(size) for size in sizes]
@@ -83,8 +83,8 @@ def test_answers_are_whole_however_they_are_cut(pair: tuple[Connection, socket.s
     assert not connection.waiting
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_FRAME + 1, 0x48545450])
-def test_a_size_that_no_broker_announces_is_refused(pair: tuple[Connection, socket.socket], size: int) -> None:
+@pytest.mark.parametrize("size", [-1, 0, 3, MAX_FRAME_BYTES + 1, 0x48545450])
+def test_invalid_sizes_are_rejected(pair: tuple[Connection, socket.socket], size: int) -> None:
     connection, broker = pair
     connection.send([b""], "token")
     broker.sendall(struct.pack(">i", size) + b"rest")
@@ -92,25 +92,25 @@ def test_a_size_that_no_broker_announces_is_refused(pair: tuple[Connection, sock
         connection.receive()
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(pair: tuple[Connection, socket.socket]) -> None:
+def test_response_without_a_request_is_rejected(pair: tuple[Connection, socket.socket]) -> None:
     connection, broker = pair
     broker.sendall(_frame(b"hello"))
     with pytest.raises(ProtocolError):
         connection.receive()
 
 
-def test_an_answer_to_another_question_is_refused(pair: tuple[Connection, socket.socket]) -> None:
+def test_correlation_id_mismatch_is_rejected(pair: tuple[Connection, socket.socket]) -> None:
     connection, broker = pair
     connection.send([struct.pack(">hhi", 1, 12, 7), b"body"], "token")
     broker.sendall(_frame(struct.pack(">i", 8) + b"rest"))
-    with pytest.raises(ProtocolError, match="another question"):
+    with pytest.raises(ProtocolError, match="correlation id mismatch"):
         connection.receive()
 
 
-def test_an_answer_may_be_limited_to_less() -> None:
+def test_smaller_limit_of_response_size() -> None:
     ours, theirs = socket.socketpair()
     ours.settimeout(0)
-    connection = Connection(ours, Pool(keep=1 << 20), largest=1000)
+    connection = Connection(ours, Pool(max_idle=1 << 20), largest=1000)
     connection.send([b"head\0\0\0\1"], "token")
     theirs.sendall(struct.pack(">i", 1001))
     with pytest.raises(ProtocolError, match="1001 bytes"):
@@ -119,7 +119,7 @@ def test_an_answer_may_be_limited_to_less() -> None:
     theirs.close()
 
 
-def test_the_other_side_is_gone(pair: tuple[Connection, socket.socket]) -> None:
+def test_connection_closed_by_the_broker(pair: tuple[Connection, socket.socket]) -> None:
     connection, broker = pair
     broker.close()
     with pytest.raises(ConnectionResetError):
@@ -128,8 +128,8 @@ def test_the_other_side_is_gone(pair: tuple[Connection, socket.socket]) -> None:
         connection.send([b"x"], "token")
 
 
-def test_memory_is_lent_again_only_when_all_have_given_it_back() -> None:
-    pool = Pool(keep=1 << 20)
+def test_memory_is_reused_after_the_last_release() -> None:
+    pool = Pool(max_idle=1 << 20)
     first = pool.take(100_000)
     first.hold()
     first.release()
@@ -141,7 +141,28 @@ def test_memory_is_lent_again_only_when_all_have_given_it_back() -> None:
 
 
 def test_idle_memory_has_a_limit() -> None:
-    pool = Pool(keep=1 << 20)
+    pool = Pool(max_idle=1 << 20)
     for buffer in [pool.take(400_000) for _ in range(10)]:
         buffer.release()
     assert sum(len(memory) for memory in pool._idle) <= 1 << 20
+
+
+def test_complete_responses_are_returned_before_the_close_is_reported(
+    pair: tuple[Connection, socket.socket],
+) -> None:
+    """Else their memory would never be released. Under TLS a connection is read until it is empty."""
+    connection, broker = pair
+    connection._plain = False
+    connection.send([b"\0\0\0\0\0\0\0\1"], "token")
+    body = b"\0\0\0\1" + bytes(100_000)
+    broker.sendall(_frame(body))
+    broker.close()
+    found: list[Any] = []
+    while not found:
+        found = connection.receive()
+    ((token, buffer),) = found
+    assert (token, len(buffer.view)) == ("token", len(body))
+    buffer.release()
+    assert connection._pool.in_use == 0
+    with pytest.raises(OSError, match="closed"):
+        connection.receive()

@@ -1,21 +1,22 @@
-"""Fetch requests and answers, read and written by kafka-python's own encoders: a second opinion on every byte."""
+"""Fetch requests and responses against kafka-python's encoders and decoders."""
 
 import uuid
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.consumer import FetchResponse as KafkaResponse
 
 from twinlog.errors import ProtocolError
-from twinlog.kafka.fetch import BY_ID, BY_NAME, Answer, Session, Want
+from twinlog.kafka.fetch import BY_ID, BY_NAME, FetchResponse, Session, WantedPartition
 from twinlog.model import TopicPartition
 
 IDS = {"t": uuid.UUID(int=7), "größe": uuid.UUID(int=8)}
 HOW: dict[str, Any] = {"wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "isolation": 1, "rack": "r1"}
 
 
-def _want(topic: str, partition: int, offset: int, topic_id: uuid.UUID | None = None) -> Want:
-    return Want(TopicPartition(topic, partition), topic_id or IDS[topic], offset, 5, 4, 1 << 16)
+def _want(topic: str, partition: int, offset: int, topic_id: uuid.UUID | None = None) -> WantedPartition:
+    return WantedPartition(TopicPartition(topic, partition), topic_id or IDS[topic], offset, 5, 4, 1 << 16)
 
 
 def _read(frame: bytes, version: int) -> Any:
@@ -27,7 +28,7 @@ def _name(topic: Any, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-def test_a_request_reads_as_it_was_meant(version: int) -> None:
+def test_request_is_decoded_by_kafka_python(version: int) -> None:
     session = Session(version)
     wants = [_want("t", 0, 10), _want("größe", 300, 1 << 40), _want("t", 2, 0)]
     request = _read(session.request(9, "me", wants, [], **HOW), version)
@@ -40,19 +41,19 @@ def test_a_request_reads_as_it_was_meant(version: int) -> None:
         for topic in request.topics
         for part in topic.partitions
     }  # fmt: skip
-    assert found == {want.place: (want.offset, 5, 4, 1 << 16) for want in wants}
+    assert found == {want.tp: (want.offset, 5, 4, 1 << 16) for want in wants}
 
 
-def test_a_session_says_only_what_changed_and_forgets_by_the_old_id() -> None:
+def test_session_sends_changes_and_removes_by_the_old_id() -> None:
     session = Session(BY_ID)
     session.request(1, "me", [_want("t", 0, 0), _want("t", 1, 0)], [], **HOW)
-    session.answered(Answer(0, 0, 77, []))
+    session.answered(FetchResponse(0, 0, 77, []))
     assert not session.fresh
     request = _read(session.request(2, "me", [_want("t", 0, 5)], [TopicPartition("t", 1)], **HOW), BY_ID)
     assert (request.session_id, request.session_epoch) == (77, 1)
     assert [part.partition for topic in request.topics for part in topic.partitions] == [0]
     assert [list(topic.partitions) for topic in request.forgotten_topics_data] == [[1]]
-    session.answered(Answer(0, 0, 77, []))
+    session.answered(FetchResponse(0, 0, 77, []))
 
     # The topic was made again: the broker knows the old one by another id, and that is the one to forget.
     remade = uuid.UUID(int=99)
@@ -61,27 +62,50 @@ def test_a_session_says_only_what_changed_and_forgets_by_the_old_id() -> None:
     assert [topic.topic_id for topic in request.forgotten_topics_data] == [IDS["t"]]
 
 
-def test_a_partition_that_nobody_was_told_of_is_not_forgotten_aloud() -> None:
+def test_unsent_partition_is_not_removed() -> None:
     session = Session(BY_ID)
     request = _read(session.request(1, "me", [], [TopicPartition("t", 1)], **HOW), BY_ID)
     assert not request.forgotten_topics_data
 
 
-def test_epochs_of_a_session_go_round() -> None:
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+def test_partition_both_changed_and_forgotten_is_not_removed(version: int) -> None:
+    """Brokers add before they remove: the partition would never be sent again."""
+    session = Session(version)
+    session.request(1, "me", [_want("t", 0, 0), _want("t", 1, 0)], [], **HOW)
+    session.answered(FetchResponse(0, 0, 7, []))
+    both = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    request = _read(session.request(2, "me", [_want("t", 1, 9)], both, **HOW), version)
+    assert [part.partition for topic in request.topics for part in topic.partitions] == [1]
+    assert [index for topic in request.forgotten_topics_data for index in topic.partitions] == [0]
+    assert list(session.partitions) == [TopicPartition("t", 1)]
+
+
+def test_recreated_topic_by_name() -> None:
+    session = Session(BY_NAME)
+    session.request(1, "me", [_want("t", 0, 0)], [], **HOW)
+    session.answered(FetchResponse(0, 0, 7, []))
+    remade = _want("t", 0, 0)._replace(topic_id=uuid.uuid4())
+    request = _read(session.request(2, "me", [remade], [], **HOW), BY_NAME)
+    assert request.topics
+    assert not request.forgotten_topics_data
+
+
+def test_session_epochs_wrap() -> None:
     session = Session(BY_ID, id=7, epoch=0x7FFFFFFF)
-    session.answered(Answer(0, 0, 7, []))
+    session.answered(FetchResponse(0, 0, 7, []))
     assert session.epoch == 1  # 0 would begin a new one
 
 
-def test_a_broker_without_room_for_sessions_is_asked_for_everything_each_time() -> None:
+def test_full_requests_without_a_session() -> None:
     session = Session(BY_ID)
     session.request(1, "me", [_want("t", 0, 0)], [], **HOW)
-    session.answered(Answer(0, 0, 0, []))
+    session.answered(FetchResponse(0, 0, 0, []))
     assert session.fresh
 
 
 def _answer(version: int, *parts: dict[str, Any], **top: Any) -> bytes:
-    kind = FetchResponse.FetchableTopicResponse
+    kind = KafkaResponse.FetchableTopicResponse
     usual: dict[str, Any] = {
         "partition_index": 0, "error_code": 0, "high_watermark": 20, "last_stable_offset": 19, "log_start_offset": 3,
         "aborted_transactions": None, "preferred_read_replica": -1, "records": b"",
@@ -96,34 +120,34 @@ def _answer(version: int, *parts: dict[str, Any], **top: Any) -> bytes:
         partitions.append(made)
     topic = kind(topic="t", topic_id=IDS["t"], partitions=partitions)
     wanted = {"throttle_time_ms": 0, "error_code": 0, "session_id": 5, **top}
-    answer = FetchResponse(version=version, responses=[topic] if parts else [], **wanted)
-    answer.with_header(correlation_id=3)
-    return bytes(answer.encode(header=True))
+    response = KafkaResponse(version=version, responses=[topic] if parts else [], **wanted)
+    response.with_header(correlation_id=3)
+    return bytes(response.encode(header=True))
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-def test_an_answer_reads_as_it_was_meant(version: int) -> None:
+def test_response_of_kafka_python_is_decoded(version: int) -> None:
     session = Session(version)
     session.request(3, "me", [_want("t", 0, 0), _want("t", 1, 0)], [], **HOW)
-    aborted = FetchResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
+    aborted = KafkaResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
     frame = _answer(
         version,
         {"records": b"r" * 300, "aborted_transactions": [aborted(producer_id=4, first_offset=11)]},
         {"partition_index": 1, "error_code": 6, "preferred_read_replica": 2, "records": None},
         throttle_time_ms=70,
     )
-    answer = session.decode(memoryview(frame))
-    assert (answer.throttle_ms, answer.error, answer.session) == (70, 0, 5)
-    first, second = answer.parts
-    assert first.place == ("t", 0)
+    response = session.decode(memoryview(frame))
+    assert (response.throttle_ms, response.error, response.session) == (70, 0, 5)
+    first, second = response.parts
+    assert first.tp == ("t", 0)
     assert (first.high_watermark, first.last_stable, first.log_start) == (20, 19, 3)
     assert bytes(first.records) == b"r" * 300
     assert first.aborted == [(4, 11)]
     assert first.diverging is None
-    assert (second.place, second.error, second.replica, bytes(second.records)) == (("t", 1), 6, 2, b"")
+    assert (second.tp, second.error, second.replica, bytes(second.records)) == (("t", 1), 6, 2, b"")
 
 
-def test_an_answer_tells_where_logs_part() -> None:
+def test_diverging_logs() -> None:
     session = Session(BY_ID)
     session.request(3, "me", [_want("t", 0, 0)], [], **HOW)
     (part,) = session.decode(memoryview(_answer(BY_ID, {"diverging": (4, 17)}))).parts
@@ -131,7 +155,7 @@ def test_an_answer_tells_where_logs_part() -> None:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-def test_a_broken_answer_is_an_error_and_nothing_else(version: int) -> None:
+def test_damaged_response_is_a_protocol_error(version: int) -> None:
     session = Session(version)
     session.request(3, "me", [_want("t", 0, 0)], [], **HOW)
     frame = _answer(version, {"records": b"r" * 40})
@@ -140,6 +164,6 @@ def test_a_broken_answer_is_an_error_and_nothing_else(version: int) -> None:
             session.decode(memoryview(frame[:size]))
 
 
-def test_an_answer_about_a_topic_that_nobody_asked_for_is_an_error() -> None:
+def test_response_with_an_unknown_topic_is_an_error() -> None:
     with pytest.raises(ProtocolError):
         Session(BY_ID).decode(memoryview(_answer(BY_ID, {})))

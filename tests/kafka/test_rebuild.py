@@ -1,6 +1,7 @@
-"""The rebuild lane: the same records, byte for byte, in batches that a broker takes."""
+"""Rebuilt batches hold the same records, byte for byte, and are valid for brokers."""
 
 import pytest
+
 from tests.kafka.conftest import (
     DELETE_HORIZON,
     HEADER,
@@ -14,12 +15,11 @@ from tests.kafka.conftest import (
     run,
     section,
 )
-
 from twinlog.kafka.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from twinlog.kafka.rebuild import rebuild, recompress, split
 from twinlog.kafka.records import Record, decode
 
-# What is kept
+# Contents
 
 
 def test_tiny_batches_become_one() -> None:
@@ -44,14 +44,14 @@ def test_many_records_pass(count: int) -> None:
         assert checked([rebuilt]) == records
 
 
-def test_gaps_close_and_are_told() -> None:
+def test_gaps_are_closed_and_reported() -> None:
     records = [record for record in run(300, offset=1000) if record.offset % 7 not in {0, 3}]
     (rebuilt,) = rebuild([batch(records, base=995, last=1400)], start=0, codec=None, max_bytes=PLENTY)
     assert checked([rebuilt]) == records
     assert rebuilt.offsets is not None
 
 
-def test_a_gap_between_batches_is_one_too() -> None:
+def test_gap_between_batches() -> None:
     records = [*run(3), *run(3, offset=10)]
     for log in (ones(records), [batch(records[:3]), batch(records[3:])]):
         (rebuilt,) = rebuild(log, start=0, codec=None, max_bytes=PLENTY)
@@ -69,7 +69,7 @@ def test_append_time_becomes_create_time(codec: int) -> None:
     assert [record.timestamp for record in checked([rebuilt])] == [NOW + 500] * 99 + [NOW + 400]
 
 
-def test_flags_of_the_source_are_gone() -> None:
+def test_flags_of_the_source_are_removed() -> None:
     records = run(3)
     log = [
         batch(records[:1], flags=TRANSACTIONAL | DELETE_HORIZON),
@@ -121,14 +121,14 @@ def test_headers_are_bytes() -> None:
 
 
 def test_a_records_own_attributes_are_kept() -> None:
-    """No client gives them a meaning so far; whoever does will want them copied."""
+    """No client uses them yet; one that does needs them copied."""
     records = run(5)
     log = [batch(records[:1], record_attributes=0x7F), batch(records[1:], record_attributes=0x81)]
     (rebuilt,) = rebuild(log, start=1, codec=None, max_bytes=PLENTY)
     assert rebuilt.data[61:] == section([r._replace(offset=r.offset - 1) for r in records[1:]], 0, NOW + 1, 0x81)
 
 
-def test_what_a_compacted_log_leaves_empty_is_passed_over() -> None:
+def test_empty_batches_of_a_compacted_log_are_skipped() -> None:
     empty = memoryview(HEADER.pack(5, 49, 7, 2, 0, 0, 9, NOW, NOW, 1, 1, 1, 0))
     records = [*run(2), *run(2, offset=20)]
     assert (
@@ -175,7 +175,7 @@ def test_a_batch_ends_when_it_has_enough_records() -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_what_compression_makes_too_large_is_halved(codec: int) -> None:
+def test_batch_too_large_after_compression_is_halved(codec: int) -> None:
     """Noise grows when it is compressed: what fits in the clear does not fit any more."""
     records = run(8, size=1000)
     plain = len(rebuild([batch(records)], start=0, codec=NONE, max_bytes=PLENTY)[0].data)
@@ -217,7 +217,7 @@ def test_codecs_are_mixed_when_the_target_has_its_own(codec: int) -> None:
 @pytest.mark.parametrize("other", range(5))
 def test_recompression_changes_nothing_else(codec: int, other: int) -> None:
     whole = batch(run(30), codec, LOG_APPEND_TIME | TRANSACTIONAL, base=0, last=77)
-    again = recompress(whole, other)
+    again = recompress(whole, other)[0]
     before, after = list(HEADER.unpack_from(whole)), list(HEADER.unpack_from(again))
     assert after[1] + 12 == len(again)
     assert after[5] == LOG_APPEND_TIME | TRANSACTIONAL | other
@@ -228,4 +228,4 @@ def test_recompression_changes_nothing_else(codec: int, other: int) -> None:
 
 def test_recompression_leaves_an_empty_batch_alone() -> None:
     empty = memoryview(HEADER.pack(5, 49, 7, 2, 0, 0, 9, NOW, NOW, 1, 1, 1, 0))
-    assert recompress(empty, ZSTD) == empty
+    assert recompress(empty, ZSTD)[0] == empty

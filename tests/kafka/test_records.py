@@ -4,13 +4,13 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from twinlog.kafka.batch import intact
-from twinlog.kafka.records import Headers, Record, decode, encode, opened, read_unsigned, signed
-from twinlog.lab.jvm import KafkaJvm
+from lab.kafka_classes import KafkaJvm
+from twinlog.kafka.batch import crc_valid
+from twinlog.kafka.records import Headers, Record, decode, encode, read_header, read_unsigned, signed
 
 FIELD = st.none() | st.binary(max_size=200)
 TIME = st.integers(0, 1 << 42)
@@ -18,9 +18,8 @@ HEADERS = st.lists(st.tuples(st.text(max_size=10).map(str.encode), st.none() | s
 FIELDS = st.tuples(TIME, FIELD, FIELD, HEADERS.map(tuple))
 
 
-@settings(deadline=None)
 @given(st.lists(FIELDS, min_size=1, max_size=100))
-def test_what_is_encoded_is_what_others_read(records: list[tuple[int, bytes | None, bytes | None, Headers]]) -> None:
+def test_kafka_python_reads_encoded_batches(records: list[tuple[int, bytes | None, bytes | None, Headers]]) -> None:
     batch = bytes(encode(records))
     theirs = DefaultRecordBatch(batch)
     assert theirs.validate_crc()
@@ -30,12 +29,11 @@ def test_what_is_encoded_is_what_others_read(records: list[tuple[int, bytes | No
     ] == records
     assert (theirs.max_timestamp, theirs.last_offset_delta) == (max(each[0] for each in records), len(records) - 1)
     assert decode(memoryview(batch)) == [Record(n, *each) for n, each in enumerate(records)]
-    assert intact(memoryview(batch), opened(memoryview(batch)).crc)
+    assert crc_valid(memoryview(batch), read_header(memoryview(batch)).crc)
 
 
-@settings(deadline=None)
 @given(st.lists(FIELDS, min_size=1, max_size=50), st.sampled_from([0, 1]))
-def test_what_others_encode_is_what_is_read(
+def test_batches_of_kafka_python_are_decoded(
     records: list[tuple[int, bytes | None, bytes | None, Headers]], codec: int
 ) -> None:
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 20)
@@ -73,7 +71,7 @@ def test_java_reads_what_is_encoded(kafka_jvm: KafkaJvm) -> None:
     assert found == [(n, *fields) for n, fields in enumerate(content)]
 
 
-def test_numbers_of_all_sizes() -> None:
+def test_varints_of_all_sizes() -> None:
     for bits in (0, 6, 7, 13, 14, 20, 21, 27, 28, 31, 32, 41, 42, 62, 63):
         for number in {(1 << bits) - 1, 1 << bits, -(1 << bits), -(1 << bits) - 1}:
             if -(1 << 63) <= number < 1 << 63:
@@ -85,29 +83,29 @@ def test_numbers_of_all_sizes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 5, b"\xff" * 11, b"\xff\xff\xff\xff\x1f"])
-def test_a_number_that_does_not_end_is_refused(data: bytes) -> None:
+def test_endless_varint_is_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         read_unsigned(data, 0, 32)
 
 
-def test_a_batch_without_records_is_nothing_to_write() -> None:
+def test_batch_without_records_is_rejected() -> None:
     with pytest.raises(ValueError, match="without records"):
         encode([])
 
 
-def test_damage_is_told() -> None:
+def test_malformed_batches_are_rejected() -> None:
     whole = bytes(encode([(1, b"k", b"v", ()), (2, b"k", b"v", ())]))
     for damaged, reason in (
-        (b"", "cut off"),
-        (whole[:60], "cut off"),
+        (b"", "truncated batch"),
+        (whole[:60], "truncated batch"),
         (whole[:-1], "bytes in"),
-        (whole[:16] + b"\x03" + whole[17:], "no such magic"),
-        (whole[:57] + b"\0\0\0\x01" + whole[61:], "bytes are left"),
-        (whole[:57] + b"\0\0\0\x03" + whole[61:], "records are cut off"),
+        (whole[:16] + b"\x03" + whole[17:], "unknown magic"),
+        (whole[:57] + b"\0\0\0\x01" + whole[61:], "extra bytes"),
+        (whole[:57] + b"\0\0\0\x03" + whole[61:], "truncated records"),
         (whole[:57] + b"\xff\xff\xff\xff" + whole[61:], "-1 records"),
         (whole[:57] + b"\x7f\xff\xff\xff" + whole[61:], "2147483647 records"),
-        (whole[:61] + b"\x04" + whole[62:], "size does not fit"),
-        (whole[:65] + b"\x7f" + whole[66:], "negative|beyond"),
+        (whole[:61] + b"\x04" + whole[62:], "size does not match"),
+        (whole[:65] + b"\x7f" + whole[66:], "negative|exceeds"),
     ):
         with pytest.raises(ValueError, match=reason):
             decode(memoryview(damaged))

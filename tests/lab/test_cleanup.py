@@ -1,4 +1,4 @@
-"""Nothing is left behind: however a process that runs clusters ends, its brokers and its folder end with it."""
+"""However a process with clusters ends, its brokers are killed and its folder is removed."""
 
 import json
 import os
@@ -13,22 +13,23 @@ from pathlib import Path
 
 import pytest
 
+from lab import jars
+from lab.errors import LabError
+from lab.lab import Lab
+from lab.process import Process, tail
+from lab.waiting import until
 from twinlog import java
-from twinlog.errors import LabError
-from twinlog.lab import jars
-from twinlog.lab.lab import Lab
-from twinlog.lab.process import Process, tail
-from twinlog.lab.waiting import until
 
-# Starts two clusters, pauses one broker (which then hears no polite signal), says what it has, and waits.
+# Starts two clusters, pauses one broker (which then does not react to SIGTERM), prints what it has, and waits.
 PARENT = """
-import json, sys, time
-from twinlog.lab import process
-from twinlog.lab.lab import Lab
+import json, signal, sys, time
+from lab import process
+from lab.lab import Lab
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 with Lab() as lab:
     us, eu = lab.clusters("us", "eu")
     eu.brokers[0].pause()
-    pids = [p.pid for p in lab.processes] + [process.guardian._process.pid]
+    pids = [p.pid for p in lab.processes] + [process.cleanup._process.pid]
     print(json.dumps({"folder": str(lab.folder), "pids": pids}), flush=True)
     time.sleep(600)
 """
@@ -52,55 +53,58 @@ def parent() -> Iterator[Parent]:
     ) as process:
         try:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            yield Parent(process, Path(said["folder"]), said["pids"])
+            printed = json.loads(process.stdout.readline())
+            yield Parent(process, Path(printed["folder"]), printed["pids"])
         finally:
             process.kill()
 
 
 def runs(pid: int) -> bool:
-    """A zombie does not count: who reaps the orphans of this machine is not our business."""
+    """False for a zombie."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state.strip()) and not state.startswith("Z")
 
 
-def assert_gone(left: Parent) -> None:
-    until(lambda: not any(map(runs, left.pids)), "no process is left", seconds=30)
-    until(lambda: not left.folder.exists(), "no folder is left", seconds=30)
+def assert_cleaned_up(left: Parent) -> None:
+    until(lambda: not any(map(runs, left.pids)), "waiting for processes to exit", seconds=30)
+    until(lambda: not left.folder.exists(), "waiting for the folder to be removed", seconds=30)
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)], ids=lambda number: number.name
+)
 def test_a_parent_that_is_killed_leaves_nothing(number: signal.Signals) -> None:
     with parent() as left:
         assert all(map(runs, left.pids))
         assert left.folder.is_dir()
         left.process.send_signal(number)
         left.process.wait()
-        assert_gone(left)
+        assert_cleaned_up(left)
 
 
 @pytest.mark.broker
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing() -> None:
     with parent() as left:
         os.killpg(left.process.pid, signal.SIGINT)  # a terminal sends it to the whole group
         left.process.wait()
-        assert_gone(left)
+        assert_cleaned_up(left)
         assert left.process.stderr is not None
         assert "KeyboardInterrupt" in left.process.stderr.read()
 
 
 @pytest.mark.broker
-def test_a_broker_that_cannot_start_says_why_and_keeps_its_log_but_no_data(
+def test_a_broker_that_cannot_start_reports_why_and_keeps_its_log_but_no_data(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TWINLOG_LAB_DIR", str(tmp_path / "labs"))
     with pytest.raises(LabError) as caught, Lab() as lab:
         lab.cluster("bad", settings={"num.io.threads": "plenty"})
     first, *rest = str(caught.value).splitlines()
-    assert re.match(r"bad broker 0 ended with exit code 1; its log is \S+ and ends with:", first)
+    assert re.match(r"bad broker 0 exited with code 1; log \S+ ends with:", first)
     assert any("Invalid value plenty for configuration num.io.threads" in line for line in rest)
-    assert caught.value.__notes__ == [f"the lab's logs are kept in {lab.folder}"]
+    assert caught.value.__notes__ == [f"logs of the lab: {lab.folder}"]
     assert lab.folder.parent == tmp_path / "labs"
     broker = lab.folder / "bad" / "broker-0"
     assert sorted(file.name for file in broker.iterdir()) == ["broker.log", "server.properties"]
@@ -108,7 +112,8 @@ def test_a_broker_that_cannot_start_says_why_and_keeps_its_log_but_no_data(
 
 
 @pytest.mark.broker
-def test_an_archive_is_written_once_and_a_broken_one_does_no_harm(
+@pytest.mark.slow
+def test_a_class_archive_is_written_once_and_a_corrupt_one_is_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = jars.fetch(jars.NEWEST)
@@ -117,7 +122,7 @@ def test_an_archive_is_written_once_and_a_broken_one_does_no_harm(
     with Lab() as lab:
         lab.cluster("first")
     archives = list(tmp_path.glob("broker-*.jsa"))
-    # Java can only add to the archive of its own classes: a stripped runtime, as pip brings it, has none.
+    # The archive extends the JDK's own class archive, which a stripped runtime, such as pip's, does not have.
     assert len(archives) == (java.find().home / "lib" / "server" / "classes.jsa").is_file()
     for archive in archives:
         archive.chmod(0o600)
@@ -127,18 +132,18 @@ def test_an_archive_is_written_once_and_a_broken_one_does_no_harm(
     assert [archive.read_bytes() for archive in archives] == [b"not an archive"] * len(archives)
 
 
-def test_a_process_is_stopped_in_order_and_killed_only_if_it_does_not_listen(tmp_path: Path) -> None:
-    polite = Process("polite", tmp_path / "polite.log")
-    polite.launch(["/bin/sh", "-c", "trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done"])
-    until(lambda: "hello" in polite.tail(), "it runs")
-    polite.stop()
-    assert polite.exit_code == 3
-    assert polite.tail().endswith("bye")
-    deaf = Process("deaf", tmp_path / "deaf.log")
-    deaf.launch(["/bin/sh", "-c", "trap '' TERM; echo hello; while :; do sleep 0.05; done"])
-    until(lambda: "hello" in deaf.tail(), "it runs")
-    deaf.stop(patience=0.2)
-    assert deaf.exit_code == -signal.SIGKILL
+def test_a_process_is_stopped_by_sigterm_and_killed_only_if_it_ignores_it(tmp_path: Path) -> None:
+    graceful = Process("graceful", tmp_path / "graceful.log")
+    graceful.launch(["/bin/sh", "-c", "trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done"])
+    until(lambda: "hello" in graceful.tail(), "starting")
+    graceful.stop()
+    assert graceful.exit_code == 3
+    assert graceful.tail().endswith("bye")
+    ignoring = Process("ignoring", tmp_path / "ignoring.log")
+    ignoring.launch(["/bin/sh", "-c", "trap '' TERM; echo hello; while :; do sleep 0.05; done"])
+    until(lambda: "hello" in ignoring.tail(), "starting")
+    ignoring.stop(timeout=0.2)
+    assert ignoring.exit_code == -signal.SIGKILL
 
 
 def test_a_paused_process_can_be_killed_and_stopped(tmp_path: Path) -> None:
@@ -150,11 +155,11 @@ def test_a_paused_process_can_be_killed_and_stopped(tmp_path: Path) -> None:
         assert not process.alive
 
 
-def test_a_process_runs_once_at_a_time_and_reads_what_it_is_given(tmp_path: Path) -> None:
-    given = tmp_path / "given"
-    given.write_text("words with spaces\n")
+def test_a_process_runs_once_at_a_time_and_reads_its_standard_input(tmp_path: Path) -> None:
+    stdin = tmp_path / "stdin"
+    stdin.write_text("words with spaces\n")
     process = Process("cat", tmp_path / "log")
-    process.launch(["cat"], stdin=given)
+    process.launch(["cat"], stdin=stdin)
     assert process.wait(30) == 0
     assert process.tail() == "words with spaces"
     process.launch(["sleep", "600"])

@@ -1,4 +1,4 @@
-"""The demo and the bench, as `make` runs them, only shorter."""
+"""The demo and the bench, as `make` runs them, but shorter."""
 
 import io
 import json
@@ -11,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.lab import bench, demo
-from twinlog.lab.bench_contenders import CONTENDERS
-from twinlog.lab.bench_copy import LOADS, Copied
-from twinlog.lab.bench_run import machine
-from twinlog.lab.bench_steady import Many, Steady, percentile
-from twinlog.lab.bench_table import copied_table, targets
-from twinlog.lab.demo_door import INTERRUPTED, Interrupts, enter
-from twinlog.lab.demo_view import Paint, Picture, Row, Screen, lines, wants_colour
-from twinlog.lab.usage import Meter
+from bench import __main__ as bench
+from bench.far import FAR, FAR_TUNED, LinkUsed
+from bench.replicators import REPLICATORS, TUNED, Route, properties
+from bench.run import machine
+from bench.steady_load import Many, Steady, percentile
+from bench.tables import copied_table, links_table, targets
+from bench.throughput import LOADS, Copied
+from demo import __main__ as demo
+from demo.screen import Frame, Row, Screen, Style, lines, supports_colour
+from lab.entrypoint import INTERRUPTED, Interrupts, run_program
+from lab.resource_usage import Meter
 
-PICTURE = Picture(
-    "relaying",
+FRAME = Frame(
+    "replicating",
     12,
     50,
     (
@@ -40,31 +42,33 @@ PICTURE = Picture(
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_the_demo_proves_that_both_logs_are_equal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_demo_verifies_that_both_logs_are_equal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert demo.main(["--seconds", "4", "--rate", "500", "--history", "5000", "--folder", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "demo: topic searches is made on us" in said
-    assert "demo: errors gets 4 partitions instead of 2" in said
-    compared = re.findall(r"^  (\S+) +on us  =  us\.\S+ +on eu +([\d,]+) records   equal$", said, re.MULTILINE)
+    output = capsys.readouterr().out
+    assert "demo: created topic searches on us" in output
+    assert "demo: increased errors from 2 to 4 partitions" in output
+    compared = re.findall(r"^  (\S+) +on us  =  us\.\S+ +on eu +([\d,]+) records   equal$", output, re.MULTILINE)
     assert [topic for topic, _ in compared] == ["access-logs", "errors", "crawlers", "searches"]
     total = sum(int(count.replace(",", "")) for _, count in compared)
     assert total > 5000
-    assert f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order" in said
-    assert "SIGTERM: twinlog run has ended after" in said
-    assert "\033" not in said
+    assert f"{total:,} records: equal in key, value, headers, timestamp, codec, partition and order" in output
+    assert "SIGTERM: twinlog run exited after" in output
+    assert "\033" not in output
     assert (tmp_path / "mm2.properties").exists()
 
 
 @pytest.mark.broker
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_bench_measures_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "build" / "bench.json"
-    what = ["--case", "tls", "--contender", "tuned", "--contender", "twinlog"]
-    assert bench.main(["--quick", *what, "--out", str(out)]) == 0
+    selected = ["--case", "tls", "--replicator", "tuned", "--replicator", "twinlog"]
+    assert bench.main(["--quick", *selected, "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["machine"]["cores"] >= 1
     assert found["settings"]["quick"] is True
-    assert [(each["case"], each["contender"]) for each in found["copied"]] == [
+    assert [(each["case"], each["replicator"]) for each in found["copied"]] == [
         ("tls", "tuned"),
         ("tls", "twinlog"),
     ]
@@ -73,17 +77,16 @@ def test_the_bench_measures_and_writes(capsys: pytest.CaptureFixture[str], tmp_p
         assert each["equal"] is True
     assert (found["steady"], found["many"]) == ([], [])
     assert {each["what"] for each in found["targets"]} == {"throughput, 1 KB records over TLS"}
-    said = capsys.readouterr().out
-    assert "1 KB over TLS  Twinlog" in said
+    assert "1 KB over TLS  Twinlog" in capsys.readouterr().out
 
 
-def test_a_picture_fits_its_width() -> None:
+def test_a_frame_fits_its_width() -> None:
     for width in (40, 80, 100):
-        shown = lines(PICTURE, Paint(wanted=False), width)
+        shown = lines(FRAME, Style(enabled=False), width)
         assert max(map(len, shown[1:])) <= width
         assert not any("\033" in line for line in shown)
-    plain = [re.sub(r"\033\[[\d;]*m", "", line) for line in lines(PICTURE, Paint(wanted=True), 100)]
-    assert plain == lines(PICTURE, Paint(wanted=False), 100)
+    plain = [re.sub(r"\033\[[\d;]*m", "", line) for line in lines(FRAME, Style(enabled=True), 100)]
+    assert plain == lines(FRAME, Style(enabled=False), 100)
 
 
 def test_no_color_is_respected() -> None:
@@ -91,51 +94,54 @@ def test_no_color_is_respected() -> None:
         def isatty(self) -> bool:
             return True
 
-    assert wants_colour(Terminal(), {})
-    assert not wants_colour(Terminal(), {"NO_COLOR": "1"})
-    assert not wants_colour(io.StringIO(), {})
+    assert supports_colour(Terminal(), {})
+    assert not supports_colour(Terminal(), {"NO_COLOR": "1"})
+    assert not supports_colour(io.StringIO(), {})
 
 
-def test_where_nobody_looks_there_are_plain_lines() -> None:
+def test_output_without_a_terminal_is_plain_lines() -> None:
     out = io.StringIO()
     screen = Screen(out)
-    screen.show(PICTURE)
-    screen.show(PICTURE)  # too soon: nothing new to say
-    screen.show(PICTURE, last=True)
-    said = out.getvalue().splitlines()
-    assert len(said) == len(PICTURE.events) + 2
-    assert "12,345,678 records" in said[-1]
+    screen.show(FRAME)
+    screen.show(FRAME)  # too soon: nothing is printed
+    screen.show(FRAME, last=True)
+    printed = out.getvalue().splitlines()
+    assert len(printed) == len(FRAME.events) + 2
+    assert "12,345,678 records" in printed[-1]
     assert "\033" not in out.getvalue()
 
 
 def test_ctrl_c_ends_without_a_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
     def program(interrupts: Interrupts) -> int:
-        interrupts.loaded()
-        interrupts.soft()
+        interrupts.imports_done()
+        interrupts.defer()
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupts.asked.wait(1)
-        interrupts.hard()
+        assert interrupts.requested.wait(1)
+        interrupts.raise_again()
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError
 
     before = signal.getsignal(signal.SIGINT)
-    assert enter(program) == INTERRUPTED
+    assert run_program(program) == INTERRUPTED
     assert signal.getsignal(signal.SIGINT) is before
-    assert "stopped" in capsys.readouterr().err
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_ctrl_c_during_imports_ends_at_once() -> None:
-    code = "import os, signal; from twinlog.lab.demo_door import enter; enter(lambda _: os.kill(os.getpid(), signal.SIGINT))"
+    code = (
+        "import os, signal; from lab.entrypoint import run_program;"
+        "run_program(lambda _: os.kill(os.getpid(), signal.SIGINT))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (INTERRUPTED, "")
 
 
-def test_figures_are_held_against_the_targets() -> None:
-    def copied(case: str, contender: str, speed: float, cpu: float) -> Copied:
-        return Copied(case, case, contender, 1000, 1.0, speed, speed, cpu, 500.0, 5.0, None)
+def test_results_are_compared_with_the_targets() -> None:
+    def copied(case: str, replicator: str, speed: float, cpu: float) -> Copied:
+        return Copied(case, case, replicator, 1000, 1.0, speed, speed, cpu, 500.0, 5.0, None)
 
-    def steady(contender: str, p50: float, p99: float) -> Steady:
-        return Steady(contender, 1000, 0, p50, p99, p99, p99, 5.0, 1.0, 500.0)
+    def steady(replicator: str, p50: float, p99: float) -> Steady:
+        return Steady(replicator, 1000, 0, p50, p99, p99, p99, 5.0, 1.0, 500.0)
 
     def many(partitions: int, cpu: float) -> Many:
         return Many("twinlog", partitions, 100.0, 0, 1.0, 2.0, cpu, 1.0, 500.0, 10.0)
@@ -173,16 +179,39 @@ def test_percentiles() -> None:
     assert percentile([3.0], 0.999) == 3
 
 
-def test_the_tuned_settings_are_those_of_the_issue() -> None:
-    assert CONTENDERS["tuned"].settings["tasks.max"] == "2"
-    assert not CONTENDERS["shipped"].settings
+def test_cases_and_replicators() -> None:
+    assert REPLICATORS["tuned"].settings["tasks.max"] == "2"
+    assert not REPLICATORS["shipped"].settings
     assert set(bench.CASES) == {*LOADS, "latency", "many"}
-    assert set(bench.CONTENDERS) == set(CONTENDERS)
+    assert set(bench.FAR_CASES) == set(FAR)
+    assert set(bench.REPLICATORS) == set(REPLICATORS)
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells")
-def test_cpu_of_children_that_are_gone_is_not_forgotten() -> None:
-    # As Spark's daemon does: children that nobody waits for, whose time goes to nobody's account.
+def test_far_cases_run_only_if_they_are_named() -> None:
+    assert bench.selected([]) == list(bench.CASES)
+    assert bench.selected(["far"]) == list(bench.FAR_CASES)
+    assert bench.selected(["many", "far-target", "1kb"]) == ["far-target", "1kb", "many"]
+
+
+def test_the_file_of_a_replicator_names_its_route_and_the_number_of_tasks() -> None:
+    route = Route({"bootstrap.servers": "far:1"}, {"bootstrap.servers": "near:2"}, {"tasks.max": "6", **FAR_TUNED})
+    found = properties(REPLICATORS["tuned"], route, "tuned-far", "orders")
+    assert found["tuned-far.bootstrap.servers"] == "far:1"
+    assert found["eu.bootstrap.servers"] == "near:2"
+    assert found["tasks.max"] == "6"
+    assert found["tuned-far.consumer.receive.buffer.bytes"] == "-1"
+    assert found["eu.producer.batch.size"] == TUNED["{target}.producer.batch.size"]
+
+
+def test_the_table_of_links_shows_which_emulation_was_used() -> None:
+    used = LinkUsed("far-source", "tuned", "TCP proxy (no /dev/net/tun)", str(FAR["far-source"].conditions), 2, 100.42)
+    assert links_table([used]).splitlines()[-1].split()[-2:] == ["2", "100.4"]
+    assert "MM2 tuned   TCP proxy (no /dev/net/tun)  100 ms round trip" in links_table([used])
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's /proc")
+def test_cpu_of_exited_children_is_counted() -> None:
+    # Like Spark's daemon: children that are not waited for, so that their time is not added to the parent's.
     code = """if True:
         import os, signal, sys, time
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -208,7 +237,7 @@ def test_cpu_of_children_that_are_gone_is_not_forgotten() -> None:
 
 
 @pytest.mark.java
-def test_facts_of_the_machine() -> None:
+def test_description_of_the_machine() -> None:
     facts = machine()
     assert facts["memory_gigabytes"] > 0
     assert {"kafka", "spark", "java", "python", "twinlog", "processor", "load_before"} <= set(facts)

@@ -1,4 +1,4 @@
-"""The lab's pure parts, without a broker."""
+"""The parts of the lab that need no broker."""
 
 import base64
 import json
@@ -11,54 +11,54 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from twinlog.errors import LabError
-from twinlog.lab import acls, guardian, java_process, listeners, ports
-from twinlog.lab.broker import ClusterSpec, server_properties
-from twinlog.lab.listeners import CONTROLLER, INTERNAL, OAUTH, PLAINTEXT, SASL_PLAIN, SCRAM_512, TLS, Listener, Secrets
-from twinlog.lab.tokens import TokenIssuer
+from lab import acls, cleanup_process, java_process, listeners, ports
+from lab.broker import ClusterSpec, server_properties
+from lab.errors import LabError
+from lab.listeners import CONTROLLER, INTERNAL, OAUTH, PLAINTEXT, SASL_PLAIN, SCRAM_512, TLS, Listener, Secrets
+from lab.oauth_server import TokenIssuer
 
 
-def test_the_guardian_knows_what_its_parent_still_held() -> None:
+def test_the_cleanup_process_knows_what_is_left_of_its_parent() -> None:
     lines = ["+ process 1\n", "+ folder /tmp/a b\n", "+ process 2\n", "- process 1\n", "+ folder /c\n", "- folder /c\n"]
-    assert guardian.watch(lines) == ({2}, {"/tmp/a b"})
+    assert cleanup_process.remaining(lines) == ({2}, {"/tmp/a b"})
 
 
-def test_ports_are_outside_the_ephemeral_range_and_never_given_twice() -> None:
+def test_ports_are_outside_the_ephemeral_range_and_unique() -> None:
     low, high = ports.ephemeral_range()
-    given = [ports.free_port() for _ in range(50)]
-    assert len(set(given)) == 50
-    assert not [port for port in given if low <= port <= high]
+    found = [ports.free_port() for _ in range(50)]
+    assert len(set(found)) == 50
+    assert not [port for port in found if low <= port <= high]
 
 
-def test_a_port_in_use_is_not_given() -> None:
+def test_a_port_in_use_is_not_free() -> None:
     with socket.socket() as used:
         used.bind((ports.HOST, 0))
         assert not ports._is_free(used.getsockname()[1])
 
 
-def test_where_the_system_takes_all_ports_for_itself_any_port_will_do() -> None:
+def test_if_all_ports_are_ephemeral_any_port_is_used() -> None:
     assert ports.outside((1024, 65535)) == list(range(10_000, 65_536))
     assert ports.outside((32768, 60999))[-1] == 65535
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5)])
-def test_an_odd_number_of_brokers_votes(brokers: int, voters: int) -> None:
+def test_the_number_of_controllers_is_odd(brokers: int, voters: int) -> None:
     assert len(ClusterSpec(name="us", brokers=brokers).controllers) == voters
 
 
 def properties(spec: ClusterSpec, node: int = 0) -> dict[str, str]:
-    doors = {door: 1000 + number for number, door in enumerate((*spec.listeners, INTERNAL, CONTROLLER))}
-    voters = dict.fromkeys(spec.controllers, doors[CONTROLLER])
-    return server_properties(spec, node, doors, voters, Secrets(spec.users), Path("data"))
+    listener_ports = {each: 1000 + number for number, each in enumerate((*spec.listeners, INTERNAL, CONTROLLER))}
+    voters = dict.fromkeys(spec.controllers, listener_ports[CONTROLLER])
+    return server_properties(spec, node, listener_ports, voters, Secrets(spec.users), Path("data"))
 
 
-def test_own_settings_win_over_the_labs() -> None:
+def test_settings_override_the_labs_defaults() -> None:
     assert properties(ClusterSpec(name="us"))["auto.create.topics.enable"] == "false"
-    loud = ClusterSpec(name="us", settings={"auto.create.topics.enable": "true"})
-    assert properties(loud)["auto.create.topics.enable"] == "true"
+    changed = ClusterSpec(name="us", settings={"auto.create.topics.enable": "true"})
+    assert properties(changed)["auto.create.topics.enable"] == "true"
 
 
-def test_a_broker_that_does_not_vote_has_no_door_for_voters() -> None:
+def test_only_controllers_have_a_controller_listener() -> None:
     spec = ClusterSpec(name="us", brokers=2)
     assert "CONTROLLER://" in properties(spec, 0)["listeners"]
     assert properties(spec, 0)["process.roles"] == "broker,controller"
@@ -66,12 +66,12 @@ def test_a_broker_that_does_not_vote_has_no_door_for_voters() -> None:
     assert properties(spec, 1)["process.roles"] == "broker"
 
 
-def test_internal_topics_have_as_many_copies_as_brokers_allow() -> None:
-    copies = [properties(ClusterSpec(name="us", brokers=n))["offsets.topic.replication.factor"] for n in (1, 2, 3, 5)]
-    assert copies == ["1", "2", "3", "3"]
+def test_replication_factor_of_internal_topics() -> None:
+    factors = [properties(ClusterSpec(name="us", brokers=n))["offsets.topic.replication.factor"] for n in (1, 2, 3, 5)]
+    assert factors == ["1", "2", "3", "3"]
 
 
-def test_both_sides_of_a_password_listener_agree() -> None:
+def test_broker_and_client_properties_of_a_password_listener_match() -> None:
     secrets = Secrets(("alice",))
     broker = listeners.broker_properties(SASL_PLAIN, secrets)
     assert 'user_alice="alice-secret"' in broker["listener.name.sasl_plain.plain.sasl.jaas.config"]
@@ -80,7 +80,7 @@ def test_both_sides_of_a_password_listener_agree() -> None:
     assert 'username="alice" password="alice-secret"' in client["sasl.jaas.config"]
 
 
-def test_the_super_user_comes_in_by_the_labs_own_door_only() -> None:
+def test_the_super_user_is_known_to_the_internal_listener_only() -> None:
     secrets = Secrets(("alice",))
     assert "user_lab=" in str(listeners.broker_properties(INTERNAL, secrets))
     assert "user_alice=" not in str(listeners.broker_properties(INTERNAL, secrets))
@@ -88,24 +88,24 @@ def test_the_super_user_comes_in_by_the_labs_own_door_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listener", "user", "complaint"),
+    ("listener", "user", "message"),
     [
-        (SCRAM_512, None, "listener SCRAM_512 asks who you are"),
+        (SCRAM_512, None, "listener SCRAM_512 requires authentication"),
         (TLS, None, "listener TLS needs certificates"),
         (OAUTH, "alice", "listener OAUTH needs a token issuer"),
     ],
 )
-def test_a_door_that_cannot_work_says_what_it_lacks(listener: Listener, user: str | None, complaint: str) -> None:
-    with pytest.raises(LabError, match=complaint):
+def test_errors_of_incomplete_listeners(listener: Listener, user: str | None, message: str) -> None:
+    with pytest.raises(LabError, match=message):
         listeners.client_properties(listener, user, Secrets())
 
 
-def test_every_listener_has_a_name_of_its_own() -> None:
+def test_listener_names_are_unique() -> None:
     assert len({listener.name for listener in (*listeners.EVERY, INTERNAL, CONTROLLER)}) == len(listeners.EVERY) + 2
     assert PLAINTEXT.protocol == "PLAINTEXT"
 
 
-def test_acls_name_prefixes_by_a_star() -> None:
+def test_an_acl_resource_ending_with_a_star_is_a_prefix() -> None:
     literal, prefixed, everything = (
         acls.entries("alice", ["read"], {"topic": name}, allow=True)[0].resource_pattern
         for name in ("orders", "orders-*", "*")
@@ -117,7 +117,7 @@ def test_acls_name_prefixes_by_a_star() -> None:
         acls.entries("alice", ["fly"], {"topic": "orders"}, allow=True)
 
 
-def test_oauth_addresses_are_found_under_a_clusters_prefix_too() -> None:
+def test_oauth_urls_are_found_under_a_clusters_prefix() -> None:
     found = java_process.oauth_urls({"us.sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token", "a": "b"})
     assert found == ["http://127.0.0.1:1/token"]
 
@@ -131,17 +131,17 @@ def number(text: str) -> int:
     return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
 
 
-def test_a_token_is_signed_with_the_key_that_is_shown() -> None:
+def test_a_token_is_signed_with_the_published_key() -> None:
     issuer = TokenIssuer({"alice": "secret of alice"})
     try:
-        with urllib.request.urlopen(issuer.endpoints.jwks) as answer:
-            (key,) = json.load(answer)["keys"]
+        with urllib.request.urlopen(issuer.endpoints.jwks) as response:
+            (key,) = json.load(response)["keys"]
         credentials = base64.b64encode(b"alice:secret+of+alice").decode()
         request = urllib.request.Request(
             issuer.endpoints.token, b"grant_type=client_credentials", {"Authorization": f"Basic {credentials}"}
         )
-        with urllib.request.urlopen(request) as answer:
-            token = json.load(answer)["access_token"]
+        with urllib.request.urlopen(request) as response:
+            token = json.load(response)["access_token"]
     finally:
         issuer.close()
     public = rsa.RSAPublicNumbers(number(key["e"]), number(key["n"])).public_key()

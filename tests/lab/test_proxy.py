@@ -1,4 +1,4 @@
-"""Networks that fail: what a client sees of each fault, and that it finds no way around them."""
+"""The proxy's network faults, as seen by clients, which must not bypass the proxy."""
 
 import random
 import socket
@@ -13,18 +13,18 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
-from twinlog.errors import LabError
-from twinlog.lab import batches, tools
-from twinlog.lab.batches import Record
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.lab import Lab
-from twinlog.lab.listeners import SASL_PLAIN, TLS
-from twinlog.lab.pipes import Rewriter
-from twinlog.lab.proxy import Faults, Proxy
-from twinlog.lab.waiting import until
-from twinlog.lab.wire import Wire
+from lab import batches, kafka_tools
+from lab.batches import Record
+from lab.cluster import Cluster
+from lab.errors import LabError
+from lab.lab import Lab
+from lab.listeners import SASL_PLAIN, TLS
+from lab.proxy import Faults, Proxy
+from lab.proxy_io import Rewriter
+from lab.raw_protocol import RawProtocol
+from lab.waiting import until
 
-QUIET = {"log_level": 0}  # librdkafka speaks of connections that are gone with the proxy
+QUIET = {"log_level": 0}  # librdkafka logs the connections that are closed with the proxy
 BATCH = batches.encode([Record(1_700_000_000_000, b"key", b"value")])
 
 
@@ -37,33 +37,34 @@ def pair(lab: Lab) -> Iterator[Cluster]:
 
 @pytest.fixture
 def proxy(us: Cluster, topic: str) -> Iterator[Proxy]:
-    """To a topic with room for old records."""
+    """A proxy of a cluster with a topic without retention."""
     us.create_topic(topic, configs={"retention.ms": "-1"})
     with Proxy(us) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def wire(proxy: Proxy) -> Iterator[Wire]:
-    """A client that makes one request at a time, and keeps its connection."""
-    with Wire(proxy.client_properties()) as wire:
-        yield wire
+def raw(proxy: Proxy) -> Iterator[RawProtocol]:
+    """A client with one connection and one request at a time."""
+    with RawProtocol(proxy.client_properties()) as raw:
+        yield raw
 
 
 def end(cluster: Cluster, topic: str) -> int:
-    with Wire(cluster.client_properties()) as direct:
+    with RawProtocol(cluster.client_properties()) as direct:
         return direct.offsets(topic, 0)[1]
 
 
 @pytest.mark.broker
-def test_a_client_finds_no_way_around(pair: Cluster, topic: str) -> None:
+@pytest.mark.slow
+def test_a_client_does_not_bypass_the_proxy(pair: Cluster, topic: str) -> None:
     pair.create_topic(topic, partitions=2, replication_factor=1)
     with Proxy(pair) as proxy:
-        doors = set(proxy.bootstrap.split(","))
+        addresses = set(proxy.bootstrap.split(","))
         known = AdminClient({**proxy.librdkafka_properties(), **QUIET}).list_topics(timeout=10).brokers
-        assert {f"{each.host}:{each.port}" for each in known.values()} == doors
+        assert {f"{each.host}:{each.port}" for each in known.values()} == addresses
         with KafkaAdminClient(bootstrap_servers=proxy.bootstrap.split(",")[0]) as admin:
-            assert {f"{each['host']}:{each['port']}" for each in admin.describe_cluster()["brokers"]} == doors
+            assert {f"{each['host']}:{each['port']}" for each in admin.describe_cluster()["brokers"]} == addresses
         producer = Producer({**proxy.librdkafka_properties(), **QUIET})
         for number in range(1000):
             producer.produce(topic, f"{number}".encode(), partition=number % 2)
@@ -80,26 +81,28 @@ def test_a_client_finds_no_way_around(pair: Cluster, topic: str) -> None:
         found = sorted(int(each.value() or b"") for each in consumer.consume(1000, 30))
         consumer.close()
         assert found == list(range(1000))
-        assert all(link.passed("answers") > 1000 for link in proxy.links)
-        assert proxy.passed("answers") == sum(link.passed("answers") for link in proxy.links)
+        assert all(link.passed("responses") > 1000 for link in proxy.links)
+        assert proxy.passed("responses") == sum(link.passed("responses") for link in proxy.links)
 
 
 @pytest.mark.broker
-def test_a_java_client_finds_no_way_around_either(pair: Cluster, topic: str) -> None:
+@pytest.mark.slow
+def test_a_java_client_does_not_bypass_the_proxy(pair: Cluster, topic: str) -> None:
     pair.create_topic(topic, partitions=2, replication_factor=1)
     noise = "".join(f"{random.Random(number).randbytes(500).hex()}\n" for number in range(200))
     with Proxy(pair) as proxy:
-        tools.run(
+        kafka_tools.run(
             "console-producer", "--topic", topic, "--command-property", "compression.type=none",
             properties=proxy.client_properties(), stdin=noise,
         )  # fmt: skip
         assert proxy.passed("requests") > len(noise)
-    with Wire(pair.client_properties()) as wire:
-        assert sum(wire.offsets(topic, partition)[1] for partition in (0, 1)) == 200
+    with RawProtocol(pair.client_properties()) as raw:
+        assert sum(raw.offsets(topic, partition)[1] for partition in (0, 1)) == 200
 
 
 @pytest.mark.broker
-def test_a_refusal_that_names_the_new_leader_leads_through_the_proxy(pair: Cluster, topic: str) -> None:
+@pytest.mark.slow
+def test_the_new_leader_in_an_error_response_is_reached_through_the_proxy(pair: Cluster, topic: str) -> None:
     pair.create_topic(topic, replication_factor=2)
     pair.move_leader(topic, 0, to=0)
     with Proxy(pair) as proxy:
@@ -113,83 +116,88 @@ def test_a_refusal_that_names_the_new_leader_leads_through_the_proxy(pair: Clust
 
 
 @pytest.mark.broker
-def test_one_broker_s_link_fails_and_the_other_s_does_not(pair: Cluster, topic: str) -> None:
+@pytest.mark.slow
+def test_the_link_to_one_broker_can_fail(pair: Cluster, topic: str) -> None:
     pair.create_topic(topic, partitions=2, replication_factor=1, configs={"retention.ms": "-1"})
-    reached = [pair.leader(topic, partition) for partition in (0, 1)]
-    with Proxy(pair) as proxy, Wire(proxy.client_properties()) as wire:
-        assert sorted(reached) == [0, 1]
+    leaders = [pair.leader(topic, partition) for partition in (0, 1)]
+    with Proxy(pair) as proxy, RawProtocol(proxy.client_properties()) as raw:
+        assert sorted(leaders) == [0, 1]
         for partition in (0, 1):
-            wire.produce(topic, partition, BATCH)
-        proxy.links[reached[1]].refuse()
-        proxy.links[reached[1]].cut()
-        assert wire.produce(topic, 0, BATCH) == 1
+            raw.produce(topic, partition, BATCH)
+        proxy.links[leaders[1]].refuse()
+        proxy.links[leaders[1]].cut()
+        assert raw.produce(topic, 0, BATCH) == 1
         for _ in range(2):
             with pytest.raises(LabError):
-                wire.produce(topic, 1, BATCH)
-        proxy.links[reached[1]].accept()
-        assert wire.produce(topic, 1, BATCH) == 1
+                raw.produce(topic, 1, BATCH)
+        proxy.links[leaders[1]].accept()
+        assert raw.produce(topic, 1, BATCH) == 1
 
 
 @pytest.mark.broker
-def test_what_stalls_goes_on_where_it_stood(us: Cluster, proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, BATCH)
+def test_a_stalled_connection_resumes(us: Cluster, proxy: Proxy, raw: RawProtocol, topic: str) -> None:
+    raw.produce(topic, 0, BATCH)
     proxy.stall()
     passed = proxy.passed("requests")
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(wire.produce, topic, 0, BATCH)
+        response = pool.submit(raw.produce, topic, 0, BATCH)
         time.sleep(0.3)
-        assert (answer.done(), proxy.connections, proxy.passed("requests")) == (False, 1, passed)
+        assert (response.done(), proxy.connections, proxy.passed("requests")) == (False, 1, passed)
         assert end(us, topic) == 1
-        with socket.create_connection(_door(proxy), 5):  # taken, since no network refuses
-            until(lambda: proxy.connections == 2, "the second connection")
+        with socket.create_connection(_address(proxy), 5):  # accepted, but stalled
+            until(lambda: proxy.connections == 2, "waiting for the second connection")
         proxy.resume()
-        assert answer.result(20) == 1
+        assert response.result(20) == 1
 
 
 @pytest.mark.broker
-def test_a_cut_connection_is_reset_and_a_new_one_works(proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, BATCH)
+def test_a_cut_connection_is_reset_and_a_new_one_works(proxy: Proxy, raw: RawProtocol, topic: str) -> None:
+    raw.produce(topic, 0, BATCH)
     proxy.cut()
     assert proxy.connections == 0
     with pytest.raises(LabError, match="reset by peer"):
-        wire.produce(topic, 0, BATCH)
-    assert wire.produce(topic, 0, BATCH) == 1
+        raw.produce(topic, 0, BATCH)
+    assert raw.produce(topic, 0, BATCH) == 1
 
 
 @pytest.mark.broker
-def test_a_refused_client_comes_in_later_and_open_connections_live_on(proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, BATCH)
+def test_a_refused_client_connects_later_and_open_connections_continue(
+    proxy: Proxy, raw: RawProtocol, topic: str
+) -> None:
+    raw.produce(topic, 0, BATCH)
     proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(_door(proxy), 5)
-    assert wire.produce(topic, 0, BATCH) == 1
+        socket.create_connection(_address(proxy), 5)
+    assert raw.produce(topic, 0, BATCH) == 1
     proxy.accept()
-    socket.create_connection(_door(proxy), 5).close()
+    socket.create_connection(_address(proxy), 5).close()
 
 
 @pytest.mark.broker
-def test_what_falls_into_a_black_hole_was_done(us: Cluster, proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, BATCH)
+def test_a_request_is_executed_when_its_response_is_dropped(
+    us: Cluster, proxy: Proxy, raw: RawProtocol, topic: str
+) -> None:
+    raw.produce(topic, 0, BATCH)
     proxy.black_hole()
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(wire.produce, topic, 0, BATCH)
-        until(lambda: end(us, topic) == 2, "the record that nobody hears of")
+        response = pool.submit(raw.produce, topic, 0, BATCH)
+        until(lambda: end(us, topic) == 2, "waiting for the record without a response")
         time.sleep(0.1)
-        assert (answer.done(), proxy.connections) == (False, 1)
+        assert (response.done(), proxy.connections) == (False, 1)
         proxy.resume()
         with pytest.raises(LabError):
-            answer.result(20)
-    assert wire.produce(topic, 0, BATCH) == 2
+            response.result(20)
+    assert raw.produce(topic, 0, BATCH) == 2
 
 
 @pytest.mark.broker
 @pytest.mark.parametrize("count", [1, 4, 100, 100_000])
-def test_an_answer_is_cut_after_so_many_bytes(proxy: Proxy, wire: Wire, topic: str, count: int) -> None:
-    wire.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
+def test_a_response_is_cut_after_so_many_bytes(proxy: Proxy, raw: RawProtocol, topic: str, count: int) -> None:
+    raw.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
     proxy.cut_after(count)
     fetch = struct.pack(">hhihiiiibiii", 1, 11, 1, -1, -1, 500, 1, 1 << 20, 0, 0, -1, 1)
     fetch += len(topic).to_bytes(2) + topic.encode() + struct.pack(">iiiqqiih", 1, 0, -1, 0, -1, 1 << 20, 0, 0)
-    with socket.create_connection(_door(proxy), 20) as client:
+    with socket.create_connection(_address(proxy), 20) as client:
         client.sendall(len(fetch).to_bytes(4) + fetch)
         received = 0
 
@@ -201,62 +209,79 @@ def test_an_answer_is_cut_after_so_many_bytes(proxy: Proxy, wire: Wire, topic: s
         with pytest.raises(ConnectionResetError):
             receive()
     assert received == count
-    with Wire(proxy.client_properties()) as again:
+    with RawProtocol(proxy.client_properties()) as again:
         assert len(again.fetch(topic, 0, 0).batches) > 500_000
 
 
 @pytest.mark.broker
-def test_a_request_is_cut_after_so_many_bytes(us: Cluster, proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, BATCH)
+def test_a_request_is_cut_after_so_many_bytes(us: Cluster, proxy: Proxy, raw: RawProtocol, topic: str) -> None:
+    raw.produce(topic, 0, BATCH)
     proxy.cut_after(100_000, of="requests")
     with pytest.raises(LabError):
-        wire.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
-    assert wire.produce(topic, 0, BATCH) == end(us, topic) - 1 == 1
+        raw.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
+    assert raw.produce(topic, 0, BATCH) == end(us, topic) - 1 == 1
 
 
 @pytest.mark.broker
-def test_delayed_and_limited_bytes_all_arrive_and_not_too_early(proxy: Proxy, wire: Wire, topic: str) -> None:
-    wire.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
+def test_delay_and_rate_limit(proxy: Proxy, raw: RawProtocol, topic: str) -> None:
+    raw.produce(topic, 0, batches.encode([Record(1_700_000_000_000, None, bytes(500_000))]))
     started = time.monotonic()
     proxy.delay(0.2)
-    wire.produce(topic, 0, BATCH)
+    raw.produce(topic, 0, BATCH)
     assert time.monotonic() - started >= 0.4
     proxy.delay(0)
     started = time.monotonic()
     proxy.limit(1_000_000)
-    raw = wire.fetch(topic, 0, 0).batches
+    fetched = raw.fetch(topic, 0, 0).batches
     assert time.monotonic() - started >= 0.4
-    assert [len(batches.decode(batch)[1]) for batch in batches.split(raw)] == [1, 1]
+    assert [len(batches.decode(batch)[1]) for batch in batches.split(fetched)] == [1, 1]
     proxy.limit(None)
 
 
 @pytest.mark.broker
-def test_a_closed_proxy_leaves_nothing(us: Cluster, topic: str) -> None:
+def test_bytes_in_flight_are_limited(us: Cluster, proxy: Proxy, raw: RawProtocol, topic: str) -> None:
+    raw.produce(topic, 0, BATCH)
+    proxy.limit_in_flight(10_000)
+    proxy.delay(0.005, jitter=0.01)
+    large = batches.encode([Record(1_700_000_000_000, None, random.Random(1).randbytes(300_000))])
+    with ThreadPoolExecutor(1) as pool:
+        response = pool.submit(raw.produce, topic, 0, large)
+        most = 0
+        while not response.done():
+            most = max([most, *(pipe._queued for link in proxy._links for c in link.connections for pipe in c.pipes)])
+    assert response.result() == 1
+    assert 0 < most <= 10_000
+    with RawProtocol(us.client_properties()) as direct:
+        assert raw.fetch(topic, 0, 1).batches == direct.fetch(topic, 0, 1).batches
+
+
+@pytest.mark.broker
+def test_a_closed_proxy_leaves_no_thread_or_connection(us: Cluster, topic: str) -> None:
     us.create_topic(topic)
     before = threading.active_count()
-    with Proxy(us) as proxy, Wire(proxy.client_properties()) as wire:
-        wire.offsets(topic, 0)
+    with Proxy(us) as proxy, RawProtocol(proxy.client_properties()) as raw:
+        raw.offsets(topic, 0)
         proxy.stall()
     assert threading.active_count() == before
     assert proxy.connections == 0
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(_door(proxy), 5)
+        socket.create_connection(_address(proxy), 5)
 
 
 @pytest.mark.broker
-def test_a_proxy_lets_a_login_pass_but_not_tls(secure: Cluster) -> None:
+def test_a_proxy_works_with_sasl_but_not_with_tls(secure: Cluster) -> None:
     secure.grant("alice", "DESCRIBE", topic="*")
     with Proxy(secure, SASL_PLAIN) as proxy:
         known = AdminClient({**proxy.librdkafka_properties("alice"), **QUIET}).list_topics(timeout=10).brokers
         assert [f"{each.host}:{each.port}" for each in known.values()] == [proxy.bootstrap]
-    with pytest.raises(LabError, match="a proxy cannot see the addresses inside TLS"):
+    with pytest.raises(LabError, match="cannot proxy listener TLS"):
         Proxy(secure, TLS)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 1000])
-def test_addresses_are_replaced_however_an_answer_is_cut_up(size: int) -> None:
+def test_addresses_are_replaced_in_chunks_of_any_size(size: int) -> None:
     ours, theirs = b"\x0a127.0.0.1\x00\x00\x30\x39", b"\x0a127.0.0.1\x00\x00\x90\x91"
-    answers = [
+    responses = [
         b"",
         b"1",
         b"..." + ours + ours + b"\x0a127.0.0.1\x00\x00\x30\x38",
@@ -264,13 +289,13 @@ def test_addresses_are_replaced_however_an_answer_is_cut_up(size: int) -> None:
         b"x" * 50 + ours,
         ours[:-1],
     ]
-    stream = b"".join(len(each).to_bytes(4) + each for each in answers)
+    stream = b"".join(len(each).to_bytes(4) + each for each in responses)
     rewriter = Rewriter({ours: theirs})
     out = b"".join(rewriter.feed(stream[at : at + size]) for at in range(0, len(stream), size))
     assert out == stream.replace(ours, theirs)
 
 
-def _door(faults: Faults) -> tuple[str, int]:
+def _address(faults: Faults) -> tuple[str, int]:
     assert isinstance(faults, Proxy)
     host, port = faults.bootstrap.split(",")[0].split(":")
     return host, int(port)

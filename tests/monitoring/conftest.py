@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes what a made-up board exposes, every second."""
+"""A real Prometheus that scrapes a sample board every second."""
 
 import json
 import shutil
@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from tests.status.made import made_board, made_report
 
-from twinlog.lab.ports import HOST, free_port
-from twinlog.lab.process import Process
-from twinlog.lab.waiting import until
-from twinlog.status.board import Board
-from twinlog.surface.http.metrics import routes
-from twinlog.surface.http.server import Server
+from lab.ports import HOST, free_port
+from lab.process import Process
+from lab.waiting import until
+from tests.status.samples import made_board, made_report
+from twinlog.http.metrics_endpoint import routes
+from twinlog.http.server import Server
+from twinlog.status.flow_board import FlowBoard
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "monitoring" / "prometheus" / "twinlog-rules.yml"
@@ -48,7 +48,7 @@ def tool(name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Prometheus:
     url: str
-    scraped: str  # the address of what it scrapes
+    scraped: str  # the URL that it scrapes
 
     def get(self, path: str, **parameters: str) -> Any:
         query = urllib.parse.urlencode(parameters)
@@ -56,7 +56,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Raises for what is not PromQL."""
+        """Raises for invalid PromQL."""
         found: list[dict[str, Any]] = self.get("query", query=expression)["result"]
         return found
 
@@ -71,13 +71,13 @@ class Prometheus:
         return bool(self.query("count_over_time(up[1m]) > 4"))
 
 
-class Life:
-    """Reports that go on: a record a second in every partition, and now and then something bad."""
+class Reports:
+    """Adds reports: a record per second in every partition, and problems."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: FlowBoard) -> None:
         self._board = board
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -86,7 +86,7 @@ class Life:
         self._closing.set()
         self._thread.join()
 
-    def _go_on(self) -> None:
+    def _run(self) -> None:
         step = 8
         while not self._closing.wait(1.0):
             step += 1
@@ -96,13 +96,13 @@ class Life:
                 bad |= {"state": "stopped", "error": "it was deleted on the target", "lost": 7}
                 for counter in ("duplicates", "foreign", "skipped", "recoveries"):
                     bad[counter] = step
-                report.events.append({"time": report.time_ms, "kind": "foreign", "text": "somebody wrote"})
+                report.events.append({"time": report.time_ms, "kind": "foreign", "text": "another producer wrote"})
                 flow.add(report)
 
 
 @contextmanager
 def scraping(folder: Path, target: str) -> Iterator[Prometheus]:
-    """A Prometheus with our rules that looks at this address (host:port), and has done so a few times."""
+    """A Prometheus with our rules that has scraped this address (host:port) a few times."""
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(rules=RULES, target=target))
     address = f"{HOST}:{free_port()}"
@@ -117,10 +117,10 @@ def scraping(folder: Path, target: str) -> Iterator[Prometheus]:
         ]
     )
     try:
-        there = Prometheus(f"http://{address}", f"http://{target}/metrics")
-        process.wait_until_up(there.is_ready, 60)
-        until(there.has_scraped, "five scrapes", failed=process.last_words, logs=process.quote)
-        yield there
+        prometheus = Prometheus(f"http://{address}", f"http://{target}/metrics")
+        process.wait_until_up(prometheus.is_ready, 60)
+        until(prometheus.has_scraped, "five scrapes", failed=process.exit_report, logs=process.log_excerpt)
+        yield prometheus
     finally:
         process.stop()
 
@@ -131,7 +131,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     board = made_board(flows=2, lag=5)
     with (
         Server(Starlette(routes=list(routes(board))), port=0) as server,
-        Life(board),
-        scraping(tmp_path_factory.mktemp("prometheus"), f"{server.host}:{server.port}") as there,
+        Reports(board),
+        scraping(tmp_path_factory.mktemp("prometheus"), f"{server.host}:{server.port}") as prometheus,
     ):
-        yield there
+        yield prometheus

@@ -1,4 +1,4 @@
-"""The dashboard for Grafana: what can be said of it without one."""
+"""The Grafana dashboard, checked without Grafana."""
 
 import json
 import re
@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.monitoring.conftest import DASHBOARD
-
-from twinlog.surface.metrics.exposition import SECTIONS
+from twinlog.metrics.exposition import SECTIONS
 
 BOARD: dict[str, Any] = json.loads(DASHBOARD.read_text())
 
@@ -28,7 +27,7 @@ def expressions() -> Iterator[tuple[str, str]]:
             yield annotation["name"], annotation["expr"]
 
 
-def test_it_can_be_imported_anywhere() -> None:
+def test_it_can_be_imported() -> None:
     assert BOARD["id"] is None
     assert BOARD["uid"]
     assert BOARD["schemaVersion"] == 42
@@ -41,32 +40,32 @@ def test_it_can_be_imported_anywhere() -> None:
     assert set(used) == {"${datasource}"}
 
 
-def test_panels_have_a_place_each() -> None:
+def test_panels_do_not_overlap() -> None:
     ids = [panel["id"] for panel in panels()]
     assert len(ids) == len(set(ids))
     taken: set[tuple[int, int]] = set()
     for panel in panels():
-        place = panel["gridPos"]
-        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        position = panel["gridPos"]
+        cells = {(position["x"] + x, position["y"] + y) for x in range(position["w"]) for y in range(position["h"])}
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
 
 
-def test_targets_can_be_told_apart() -> None:
+def test_targets_have_unique_ids() -> None:
     for panel in panels():
         refs = [target["refId"] for target in panel.get("targets", ())]
         assert len(refs) == len(set(refs)), panel["title"]
 
 
-def test_only_metrics_that_exist_are_asked_for() -> None:
+def test_only_existing_metrics_are_queried() -> None:
     names = {metric.name for section in SECTIONS for metric in section.metrics}
-    asked = {name for _, text in expressions() for name in re.findall(r"\b(?:twinlog|kafka)_\w+", text)}
-    assert asked - names == set()
-    assert len(asked) > 25
+    queried = {name for _, text in expressions() for name in re.findall(r"\b(?:twinlog|kafka)_\w+", text)}
+    assert queried - names == set()
+    assert len(queried) > 25
 
 
-def test_the_names_it_gives_to_columns_are_of_columns_that_there_are() -> None:
+def test_only_existing_columns_are_renamed() -> None:
     for panel in panels():
         if panel["type"] != "table":
             continue

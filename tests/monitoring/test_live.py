@@ -1,16 +1,16 @@
-"""`twinlog run --port`, scraped by a real Prometheus: what it says of real clusters is true."""
+"""`twinlog run --port` with real clusters, scraped by a real Prometheus."""
 
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+
+from lab.cluster import Cluster
+from lab.ports import HOST, free_port
+from lab.waiting import until
 from tests.monitoring.conftest import Prometheus, scraping, tool
 from tests.runtime.conftest import Pair
-
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.ports import HOST, free_port
-from twinlog.lab.waiting import until
-from twinlog.surface.metrics.exposition import SECTIONS
+from twinlog.metrics.exposition import SECTIONS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -29,7 +29,7 @@ def number(prometheus: Prometheus, expression: str) -> float | None:
     return float(found[0]["value"][1]) if found else None
 
 
-def test_what_prometheus_knows_is_what_was_copied(pair: Pair, topic: str) -> None:
+def test_metrics_of_a_real_flow(pair: Pair, topic: str) -> None:
     tool("prometheus")
     second = f"{topic}-second"
     for name in (topic, second):
@@ -38,18 +38,17 @@ def test_what_prometheus_knows_is_what_was_copied(pair: Pair, topic: str) -> Non
     feed = pair.feed(topic, second, per_second=200)
     feed.flow()
     port = free_port()
-    twin = pair.run(
-        "--port", str(port), pair.file({"topics": f"{topic}.*", "groups": group, "sync.group.offsets.enabled": "true"})
-    )
-    pair.wait_for_more(twin, topic, second, seconds=120)
-    with scraping(pair.folder, f"{HOST}:{port}") as prometheus:
+    settings = {"topics": f"{topic}.*", "groups": group, "sync.group.offsets.enabled": "true"}
+    twin = pair.run("--port", str(port), pair.file(settings))
+    with scraping(pair.folder, f"{HOST}:{port}") as prometheus:  # it waits for a target that does not answer yet
+        pair.wait_for_more(twin, topic, second, seconds=120)
 
         def becomes(expression: str, value: float | None) -> None:
             until(
                 lambda: number(prometheus, expression) == value,
                 f"{expression} should be {value}",
                 seconds=60,
-                logs=lambda: f"; it is {prometheus.query(expression)}\n{twin.said}",
+                logs=lambda: f"; it is {prometheus.query(expression)}\n{twin.output}",
             )
 
         becomes(f'sum(rate(twinlog_topic_records_total{{topic="{topic}"}}[10s]) > bool 0)', 1)
@@ -57,7 +56,7 @@ def test_what_prometheus_knows_is_what_was_copied(pair: Pair, topic: str) -> Non
         consumer = Consumer({**pair.source.librdkafka_properties(), "group.id": group})
         consumer.commit(offsets=[TopicPartition(topic, 0, 20)], asynchronous=False)
         consumer.close()
-        # Each topic has half of all records, whoever counts them.
+        # Each topic has half of all records.
         becomes(f'sum(twinlog_topic_records_total{{topic="{topic}"}})', feed.count / 2)
         mirror = "kafka_connect_mirror_mirrorsourceconnector_record_count"
         becomes(f'sum({mirror}{{source="us",target="eu",topic="us.{second}"}})', feed.count / 2)
@@ -80,9 +79,9 @@ def test_what_prometheus_knows_is_what_was_copied(pair: Pair, topic: str) -> Non
         becomes('twinlog_checkpoint_age_seconds{flow="us->eu"} < bool 60', 1)
         becomes("twinlog_process_cpu_seconds_total > bool 1", 1)
 
-        there = {each["metric"]["__name__"] for each in prometheus.query('{job="twinlog"}')}
+        exposed = {each["metric"]["__name__"] for each in prometheus.query('{job="twinlog"}')}
         table = {metric.name for section in SECTIONS for metric in section.metrics}
-        assert table - there <= {"twinlog_events_total"}  # nothing may have happened
+        assert table - exposed <= {"twinlog_events_total"}  # there may be no events
 
         with pair.source.admin() as admin:
             admin.delete_topics([second])

@@ -1,15 +1,15 @@
-"""A real Prometheus scrapes, evaluates the rules, and answers what dashboards ask."""
+"""A real Prometheus scrapes, evaluates the rules, and runs the queries of dashboards."""
 
 import subprocess
 import urllib.request
 
 import pytest
+
+from lab.waiting import until
 from tests.monitoring.conftest import Prometheus, tool
 from tests.monitoring.test_dashboard import BOARD, expressions
 from tests.monitoring.test_rules import alerts
-
-from twinlog.lab.waiting import until
-from twinlog.surface.metrics import mm2
+from twinlog.metrics import mm2
 
 pytestmark = pytest.mark.tools
 
@@ -20,7 +20,7 @@ _MIRROR = "kafka_connect_mirror_mirrorsourceconnector"
 _TIMES = ("", "_avg", "_min", "_max")
 _SOURCE = r'connector=~"\".*SourceConnector\""'
 
-# What Strimzi's dashboard for MM2 asks for: the metric, how it selects, what it sums by, and whether it takes a rate.
+# Queries of Strimzi's dashboard for MM2: metric, selector, sum by, and whether it is a rate.
 STRIMZI = [
     ("kafka_connect_worker_connector_count", _MM2, "", False),
     ("kafka_connect_worker_task_count", _MM2, "", False),
@@ -61,7 +61,7 @@ def filled(expression: str) -> str:
     return expression
 
 
-def test_it_is_scraped_without_complaint(prometheus: Prometheus) -> None:
+def test_it_is_scraped_without_errors(prometheus: Prometheus) -> None:
     (target,) = prometheus.get("targets")["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")
     with urllib.request.urlopen(prometheus.scraped, timeout=30) as answer:
@@ -72,7 +72,7 @@ def test_it_is_scraped_without_complaint(prometheus: Prometheus) -> None:
     assert len(lines) > 300
 
 
-def test_the_values_are_those_of_the_board(prometheus: Prometheus) -> None:
+def test_values(prometheus: Prometheus) -> None:
     lag = prometheus.query('sum by (flow) (twinlog_lag_records{flow="us->eu"})')
     assert [(each["metric"], each["value"][1]) for each in lag] == [({"flow": "us->eu"}, "30")]
     assert prometheus.query("rate(twinlog_topic_records_total[20s]) > 0")
@@ -80,7 +80,7 @@ def test_the_values_are_those_of_the_board(prometheus: Prometheus) -> None:
     assert len(client) == 6
 
 
-def test_the_rules_are_evaluated_without_errors_and_what_is_wrong_fires(prometheus: Prometheus) -> None:
+def test_rules_are_evaluated_and_alerts_fire(prometheus: Prometheus) -> None:
     def of(what: str) -> dict[str, str]:
         rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
         return {rule["name"]: rule.get(what, "") for rule in rules}
@@ -95,10 +95,10 @@ def test_the_rules_are_evaluated_without_errors_and_what_is_wrong_fires(promethe
 
 
 def test_every_expression_of_the_dashboard_finds_series(prometheus: Prometheus) -> None:
-    asked = [(panel, filled(expression)) for panel, expression in expressions()]
-    assert [(panel, text) for panel, text in asked if "$" in text] == []
-    # Nothing is started while this runs, and the annotation shows only where something was.
-    assert [(panel, text) for panel, text in asked if not prometheus.query(text) and panel != "Starts"] == []
+    queries = [(panel, filled(expression)) for panel, expression in expressions()]
+    assert [(panel, text) for panel, text in queries if "$" in text] == []
+    # The annotation has no series, as nothing is started meanwhile.
+    assert [(panel, text) for panel, text in queries if not prometheus.query(text) and panel != "Starts"] == []
 
 
 def test_every_variable_of_the_dashboard_has_values(prometheus: Prometheus) -> None:
@@ -113,7 +113,7 @@ def test_every_variable_of_the_dashboard_has_values(prometheus: Prometheus) -> N
 def test_strimzis_dashboard_finds_series(prometheus: Prometheus, name: str, matchers: str, by: str, rate: bool) -> None:
     selected = f"{name}{{{matchers}}}"
     found = prometheus.query(f"sum by ({by}) ({f'rate({selected}[20s])' if rate else selected})")
-    if name in mm2.ABSENT:  # docs/metrics.md says so, and why
+    if name in mm2.ABSENT:  # see docs/metrics.md
         assert found == []
     else:
         assert found
@@ -121,17 +121,17 @@ def test_strimzis_dashboard_finds_series(prometheus: Prometheus, name: str, matc
         assert all(set(each["metric"]) == set(filter(None, by.split(", "))) for each in found)
 
 
-def test_absent_is_only_what_the_dashboard_asks_for() -> None:
+def test_absent_metrics_are_queried_by_the_dashboard() -> None:
     assert set(mm2.ABSENT) <= {name for name, *_ in STRIMZI}
 
 
-def test_promtool_complains_of_mm2s_names_only(prometheus: Prometheus) -> None:
-    """MM2's names break Prometheus's rules of style; ours may not."""
+def test_promtool_lints_only_mm2s_names(prometheus: Prometheus) -> None:
+    """MM2's names violate Prometheus's naming conventions; ours must not."""
     with urllib.request.urlopen(prometheus.scraped, timeout=30) as answer:
         text = answer.read()
     done = subprocess.run(
         [tool("promtool"), "check", "metrics"], input=text, capture_output=True, timeout=60, check=False
     )
-    said = (done.stdout + done.stderr).decode().splitlines()
-    assert [line for line in said if not line.startswith("kafka_")] == []
-    assert said, "it has read nothing"
+    warnings = (done.stdout + done.stderr).decode().splitlines()
+    assert [line for line in warnings if not line.startswith("kafka_")] == []
+    assert warnings, "nothing was read"

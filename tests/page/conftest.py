@@ -1,4 +1,4 @@
-"""The page in a real browser: Debian's Chromium, driven by playwright. Screenshots are kept in build/screenshots."""
+"""The page in Debian's Chromium, driven by playwright. Screenshots are saved in build/screenshots."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, ViewportSize, expect, sync_playwright
-from tests.page.stage import Flow, Stage
 
-from twinlog.surface.http import api
+from tests.page.scenes import Flow, Stage
+from twinlog.http import page_api
 
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 DESK: ViewportSize = {"width": 1360, "height": 900}
@@ -23,7 +23,7 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# What Chromium itself says of a server that is gone; the page is meant to live with it.
+# Chromium's own messages about an unreachable server, which the page handles.
 _NETWORK = ("net::ERR_", "Failed to load resource")
 
 Look = Callable[..., Page]
@@ -42,18 +42,18 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages ask four times a second, so that tests need not wait."""
-    monkeypatch.setattr(api, "_AGAIN_MS", 250)
-    monkeypatch.setattr(api, "_SHARE", 0)
-    monkeypatch.setattr(api, "_FRESH_S", 0.0)
+    """Pages poll four times a second, so that tests need not wait."""
+    monkeypatch.setattr(page_api, "_POLL_MS", 250)
+    monkeypatch.setattr(page_api, "_POLL_COST_RATIO", 0)
+    monkeypatch.setattr(page_api, "_FRESH_S", 0.0)
 
 
 @pytest.fixture
 def stage() -> Iterator[Callable[..., Stage]]:
-    """`stage(flow, ...)`: a server that shows these flows."""
+    """`stage(flow, ...)`: a server with these flows."""
     stages: list[Stage] = []
 
-    def make(*flows: Flow, plan: api.Plan | None = None) -> Stage:
+    def make(*flows: Flow, plan: page_api.Plan | None = None) -> Stage:
         made = Stage(flows, plan=plan)
         made.open()
         stages.append(made)
@@ -66,37 +66,37 @@ def stage() -> Iterator[Callable[..., Stage]]:
 
 @pytest.fixture
 def look(browser: Browser) -> Iterator[Look]:
-    """`look(stage, "#/topics")`: a page that has had its first answer. None may complain, or ask another host."""
-    complaints: list[str] = []
+    """`look(stage, "#/topics")`: a page after its first response. No console errors, and no requests to other hosts."""
+    errors: list[str] = []
     hosts: set[str] = set()
     allowed: set[str] = set()
     pages: list[Page] = []
 
-    def heard(message: ConsoleMessage) -> None:
+    def on_console(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not any(words in message.text for words in _NETWORK):
-            complaints.append(message.text)
+            errors.append(message.text)
 
-    def asked(request: Request) -> None:
+    def on_request(request: Request) -> None:
         hosts.add(request.url.split("/")[2])
 
-    def open_page(stage: Stage, place: str = "", size: ViewportSize = DESK, colours: str = "light") -> Page:
+    def open_page(stage: Stage, path: str = "", size: ViewportSize = DESK, colours: str = "light") -> Page:
         context = browser.new_context(viewport=size, color_scheme="dark" if colours == "dark" else "light")
         page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", heard)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", asked)
+        page.set_default_timeout(60_000)
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", on_request)
         allowed.add(stage.url.split("/")[2])
-        page.goto(f"{stage.url}/{place}")
+        page.goto(f"{stage.url}/{path}")
         page.wait_for_selector("body[data-updates]")
         pages.append(page)
         return page
 
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=60_000)
     yield open_page
     for page in pages:
         page.context.close()
-    assert not complaints
+    assert not errors
     assert hosts <= allowed
 
 

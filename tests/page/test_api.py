@@ -1,4 +1,4 @@
-"""The JSON behind the page: what has changed, and only that, whatever happens in between."""
+"""The JSON API of the page: only changes are returned."""
 
 import json
 import urllib.error
@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.page.stage import Flow, Stage
 
+from tests.page.scenes import Flow, Stage
 from twinlog.errors import TwinlogError
 
 Staged = Callable[..., Stage]
@@ -39,7 +39,7 @@ def flow() -> Flow:
     return flow
 
 
-def test_only_what_changed_is_told(stage: Staged, flow: Flow) -> None:
+def test_only_changes_are_returned(stage: Staged, flow: Flow) -> None:
     there = stage(flow)
     first = get(there, "topics")
     assert first["full"]
@@ -48,21 +48,21 @@ def test_only_what_changed_is_told(stage: Staged, flow: Flow) -> None:
     second = get(there, f"topics?since={first['version']}")
     assert not second["full"]
     assert set(table(second)) == {"orders"}
-    told = table(second)["orders"]
-    assert (told["partitions"], told["lag"], told["records"], told["level"]) == (3, 2, 5, "healthy")
+    row = table(second)["orders"]
+    assert (row["partitions"], row["lag"], row["records"], row["level"]) == (3, 2, 5, "healthy")
     flow.report(["clicks-0"])  # as it was
     third = get(there, f"topics?since={second['version']}")
     assert "clicks" not in table(third)
 
 
-def test_what_vanished_leads_to_a_whole_answer(stage: Staged, flow: Flow) -> None:
+def test_a_removed_row_leads_to_a_full_response(stage: Staged, flow: Flow) -> None:
     there = stage(flow)
     first = get(there, "topics")
     flow.add("shipments", 1)
     flow.report(["shipments-0"])
     second = get(there, f"topics?since={first['version']}")
     assert (second["full"], set(table(second))) == (False, {"shipments"})
-    flow.told.pop("clicks-0")
+    flow.partitions.pop("clicks-0")
     flow.epoch = 2
     flow.report()
     flow.report(["orders-0"], at=flow.status.reported_at + 6)
@@ -84,7 +84,7 @@ def test_a_new_run_of_a_flow_replaces_the_old_one(stage: Staged, flow: Flow) -> 
     assert (second["full"], set(table(second))) == (True, {"orders"})
 
 
-def test_a_token_of_another_process_means_nothing(stage: Staged, flow: Flow) -> None:
+def test_a_token_of_another_process_is_ignored(stage: Staged, flow: Flow) -> None:
     there = stage(flow)
     before = get(there, "topics")["version"], get(there, "events")["version"], get(there, "flows")["boot"]
     there.close()
@@ -96,22 +96,22 @@ def test_a_token_of_another_process_means_nothing(stage: Staged, flow: Flow) -> 
         assert get(there, f"topics?since={quote(token)}")["full"]
 
 
-def test_partitions_of_a_topic_and_why_they_lag(stage: Staged, flow: Flow) -> None:
+def test_partitions_of_a_topic_and_lag_reasons(stage: Staged, flow: Flow) -> None:
     there = stage(flow)
     path = f"partitions?flow={quote('us->eu')}&topic=orders"
     first = get(there, path)
     assert (first["remote"], first["why"]) == ("us.orders", [])
-    flow.told["orders-2"] |= {"state": "recovering", "error": "eu: no leader", "end": 1500, "lane": "rebuild"}
+    flow.partitions["orders-2"] |= {"state": "recovering", "error": "eu: no leader", "end": 1500, "lane": "rebuild"}
     flow.report(["orders-2"])
     second = get(there, f"{path}&since={first['version']}")
     assert set(table(second)) == {"2"}
-    told = table(second)["2"]
-    assert (told["position"], told["end"], told["target"], told["lag"]) == (1000, 1500, 990, 500)
-    assert (told["task"], told["executor"], told["error"]) == (0, "worker-1:4711", "eu: no leader")
+    row = table(second)["2"]
+    assert (row["position"], row["end"], row["target"], row["lag"]) == (1000, 1500, 990, 500)
+    assert (row["task"], row["executor"], row["error"]) == (0, "worker-1:4711", "eu: no leader")
     assert second["why"][0] == "Partition 2: eu: no leader"
     assert any("Partition 2 alone has 100 % of the lag" in reason for reason in second["why"])
     assert any("rebuild lane" in reason for reason in second["why"])
-    flow.bulletin("paused")
+    flow.supervisor_report("paused")
     assert get(there, path)["why"][0].startswith("The flow is paused")
 
 
@@ -133,13 +133,13 @@ def test_events_come_once_and_in_order(stage: Staged, flow: Flow) -> None:
         3,
         9,
     )
-    # More than a flow keeps: the newest stay, none comes twice.
+    # More than a flow keeps: the newest remain, without duplicates.
     flow.report([], events=[flow.event("retry", f"number {number}") for number in range(1500)])
     third = get(there, f"events?since={second['version']}")
     assert [event["text"] for event in third["items"]] == [f"number {number}" for number in range(500, 1500)]
 
 
-def test_events_of_strangers_get_a_form(stage: Staged, flow: Flow) -> None:
+def test_malformed_events_are_sanitized(stage: Staged, flow: Flow) -> None:
     odd: list[Any] = [
         {"time": float("nan"), "kind": 3, "text": None, "flow": "another", "amount": "many"},
         {"text": "half a character: \ud800", "time": "yesterday"},
@@ -170,20 +170,20 @@ def test_groups_and_history(stage: Staged) -> None:
     assert get(there, "history?since=yesterday")["flows"]["us->eu"] == points
 
 
-def test_flows_in_short(stage: Staged, flow: Flow) -> None:
-    told = get(stage(flow), "flows")
-    (found,) = told["flows"]
+def test_flows_overview(stage: Staged, flow: Flow) -> None:
+    overview = get(stage(flow), "flows")
+    (found,) = overview["flows"]
     assert (found["name"], found["source"], found["target"], found["state"]) == ("us->eu", "us", "eu", "running")
     assert found["health"] == {"level": "healthy", "reasons": []}
     assert found["executors"] == {"0": "worker-1:4711", "1": "worker-2:4711"}
-    assert (told["plan"], found["partitions"]) == (False, 4)
+    assert (overview["plan"], found["partitions"]) == (False, 4)
 
 
-def test_what_is_not_there_is_said(stage: Staged, flow: Flow) -> None:
+def test_not_found(stage: Staged, flow: Flow) -> None:
     there = stage(flow)
-    assert refused(there, "partitions?flow=nobody&topic=x") == (404, "flow nobody is not there, or not any more")
+    assert refused(there, "partitions?flow=nobody&topic=x") == (404, "flow nobody: not found")
     assert refused(there, f"partitions?flow={quote('us->eu')}&topic=x")[0] == 404
-    assert refused(there, "plan") == (404, "no plan can be had here; twinlog plan CONFIG shows it")
+    assert refused(there, "plan") == (404, "plan: not available in this process; run twinlog plan CONFIG")
 
     def unreachable() -> str:
         raise TwinlogError("eu: no broker answers")
@@ -198,7 +198,7 @@ def test_static_files(stage: Staged) -> None:
         policy = answer.headers["content-security-policy"]
     assert kind == "text/javascript; charset=utf-8"
     assert "default-src 'self'" in policy
-    assert "require-trusted-types-for 'script'" in policy  # the browser itself refuses to make markup of a text
+    assert "require-trusted-types-for 'script'" in policy  # the browser refuses to turn text into markup
     assert "unsafe" not in policy
     same = urllib.request.Request(f"{there.url}/static/js/main.js", headers={"if-none-match": etag})
     with pytest.raises(urllib.error.HTTPError, match="304") as caught, urllib.request.urlopen(same):

@@ -1,4 +1,4 @@
-"""What an operator sees and does, in real Chromium, on flows that go on between two looks."""
+"""The page in real Chromium, on flows that change."""
 
 import re
 import sys
@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, expect
+
 from tests.page.conftest import PHONE, Look, focused, shoot
-from tests.page.stage import Flow, Stage
+from tests.page.scenes import Flow, Stage
 
 Staged = Callable[..., Stage]
 
@@ -28,14 +29,21 @@ def orders(minutes: float = 0, lag: int = 0) -> Flow:
 
 
 def troubled() -> Flow:
-    """Two minutes ago partitions of orders lost their broker; payments-1 stands still; clicks has lost records."""
+    """Partitions of orders lost their broker two minutes ago; payments-1 is stopped; clicks has lost records."""
     flow = Flow("us", "eu", {"orders": 6, "payments": 3, "clicks": 12, HOSTILE: 1, LONG: 1, ARABIC: 1, ROCKET: 1}, minutes=40, lag=5000)  # fmt: skip
     flow.report(at=time.time() - 130)
     for name in ("orders-0", "orders-1", "orders-2"):
-        flow.told[name] |= {"state": "recovering", "error": REFUSED, "end": flow.told[name]["position"] + 40_000}
-    flow.told["payments-1"] |= {"state": "stopped", "error": "eu refuses records of 2 MB: raise max.message.bytes"}
+        flow.partitions[name] |= {
+            "state": "recovering",
+            "error": REFUSED,
+            "end": flow.partitions[name]["position"] + 40_000,
+        }
+    flow.partitions["payments-1"] |= {
+        "state": "stopped",
+        "error": "eu refuses records of 2 MB: raise max.message.bytes",
+    }
     flow.report(at=time.time() - 120)
-    flow.told["clicks-3"]["lost"] = 500
+    flow.partitions["clicks-3"]["lost"] = 500
     flow.report(
         events=[
             flow.event("lost", "500 offsets of clicks-3 were gone from us before they were copied", "clicks-3", 500, first=100, last=599),
@@ -64,7 +72,7 @@ def overflow(page: Page) -> int:
     return found
 
 
-def test_the_map_shows_flows_and_follows_them(stage: Staged, look: Look) -> None:
+def test_the_map_shows_the_state_of_flows(stage: Staged, look: Look) -> None:
     there, back = orders(minutes=20), Flow("eu", "us", {"invoices": 2})
     back.report()
     page = look(stage(there, back))
@@ -74,18 +82,18 @@ def test_the_map_shows_flows_and_follows_them(stage: Staged, look: Look) -> None
     link = page.get_by_role("link", name="us to eu, healthy")
     expect(link).to_contain_text("caught up")
     shoot(page, "overview-light")
-    for name in list(there.told)[:6]:
-        there.told[name]["end"] += 500
+    for name in list(there.partitions)[:6]:
+        there.partitions[name]["end"] += 500
     there.report()
     expect(link).to_contain_text("3,000 behind")
     there.move(0)
     there.report()
-    there.bulletin("paused")
+    there.supervisor_report("paused")
     expect(link).to_contain_text("paused")
-    expect(page.locator(".edge.unknown .mark")).to_have_class("mark unknown")  # not ill, and not copying either
+    expect(page.locator(".edge.unknown .mark")).to_have_class("mark unknown")  # neither broken nor healthy
     expect(page.locator(".verdict")).to_contain_text("us->eu is paused")
-    back.report()  # a flow that says nothing for half a minute would be taken for broken
-    there.bulletin("retrying", "eu: no broker answers")
+    back.report()  # without reports for half a minute it would count as broken
+    there.supervisor_report("retrying", "eu: no broker answers")
     expect(page.get_by_role("heading", level=1)).to_contain_text("1 flow of 2 is broken")
     expect(page.locator("#news")).to_contain_text("us->eu is broken")
     expect(page.locator(".edge.broken .mark")).to_have_class("mark broken")
@@ -95,12 +103,12 @@ def test_the_map_shows_flows_and_follows_them(stage: Staged, look: Look) -> None
     expect(page.locator("main")).to_contain_text("eu: no broker answers")
 
 
-def test_lag_over_time_is_drawn(stage: Staged, look: Look) -> None:
+def test_lag_chart(stage: Staged, look: Look) -> None:
     flow = orders(minutes=45, lag=20_000)
     page = look(stage(flow))
     lag = page.get_by_role("img", name="Lag, records.")
     assert "us->eu: now" in (lag.get_attribute("aria-label") or "")
-    # Drawn indeed: pixels of the line's colour, over the width of the chart.
+    # Pixels of the line's colour over the width of the chart.
     drawn = """canvas => {
         const { width, height } = canvas, data = canvas.getContext('2d').getImageData(0, 0, width, height).data, columns = new Set();
         for (let at = 0; at < data.length; at += 4)
@@ -121,14 +129,14 @@ def test_lag_over_time_is_drawn(stage: Staged, look: Look) -> None:
 def test_search_sort_and_attention(stage: Staged, look: Look) -> None:
     flow = troubled()
     page = look(stage(flow), "#/topics")
-    # The worst come first, among them the one that lags most.
+    # The worst first, then by lag.
     assert first_cells(page)[:3] == ["orders", "payments", "clicks"]
     shoot(page, "topics-broken")
     page.get_by_role("searchbox").fill("PAY")
     expect(page.get_by_text("1 of 7 topics")).to_be_visible()
     assert first_cells(page) == ["payments"]
     page.get_by_role("searchbox").fill("nothing like that")
-    expect(page.get_by_text("No replicated topic has that name. Plan lists what is left out, and why.")).to_be_visible()
+    expect(page.get_by_text("No replicated topic matches. Plan lists excluded topics and the reasons.")).to_be_visible()
     page.get_by_role("searchbox").press("Escape")
     page.get_by_label("Needs attention").check()
     expect(page.get_by_text("3 of 7 topics")).to_be_visible()
@@ -144,7 +152,7 @@ def test_search_sort_and_attention(stage: Staged, look: Look) -> None:
     assert first_cells(page) == ascending[::-1]
 
 
-def test_the_keyboard_is_enough(stage: Staged, look: Look) -> None:
+def test_keyboard(stage: Staged, look: Look) -> None:
     page = look(stage(orders()), "#/topics")
     page.get_by_role("button", name="Topic", exact=True).click()
     page.keyboard.press("/")
@@ -169,7 +177,7 @@ def test_the_keyboard_is_enough(stage: Staged, look: Look) -> None:
     expect(page).to_have_url(re.compile(r"#/topics\?q=o$"))
 
 
-def test_a_topic_says_why_it_lags(stage: Staged, look: Look) -> None:
+def test_a_topic_shows_why_it_lags(stage: Staged, look: Look) -> None:
     flow = troubled()
     page = look(stage(flow), "#/topics")
     page.get_by_role("gridcell", name="orders").click()
@@ -179,45 +187,45 @@ def test_a_topic_says_why_it_lags(stage: Staged, look: Look) -> None:
     expect(why).to_contain_text("120,000 records wait")
     partitions = rows(page, "Partitions")
     assert len(partitions) == 6
-    told = partitions[0].split("\t")
-    assert told[1:3] == ["recovering", "40,000"]
-    assert "fast" in told
-    assert told[-1] == REFUSED
+    cells = partitions[0].split("\t")
+    assert cells[1:3] == ["recovering", "40,000"]
+    assert "fast" in cells
+    assert cells[-1] == REFUSED
     expect(sheet).to_contain_text("billing")
     shoot(page, "topic-why")
     for name in ("orders-0", "orders-1", "orders-2"):
-        flow.told[name] |= {"state": "running", "error": ""}
+        flow.partitions[name] |= {"state": "running", "error": ""}
     flow.move(0, left=0)
     flow.report()
-    expect(why).to_have_text("Nothing lags: every partition has caught up.")
-    flow.told = {name: told for name, told in flow.told.items() if told["topic"] != "orders"}
+    expect(why).to_have_text("No lag: all partitions have caught up.")
+    flow.partitions = {name: fields for name, fields in flow.partitions.items() if fields["topic"] != "orders"}
     flow.epoch = 2
     flow.report(at=time.time())
     flow.report(at=time.time() + 6)
-    expect(sheet).to_contain_text("topic orders is not copied by this flow, or not any more")
+    expect(sheet).to_contain_text("topic orders is not replicated")
     page.keyboard.press("Escape")
     expect(page.get_by_text("6 topics", exact=True)).to_be_visible()
 
 
-def test_an_open_transaction_is_told(stage: Staged, look: Look) -> None:
+def test_an_open_transaction_is_shown(stage: Staged, look: Look) -> None:
     flow = Flow("us", "eu", {"payments": 3, "clicks": 2})
     flow.report(at=time.time() - 100)
-    flow.told["payments-1"] |= {"end": 2212, "stable": 1000}
-    flow.told["clicks-0"]["end"] += 5000
+    flow.partitions["payments-1"] |= {"end": 2212, "stable": 1000}
+    flow.partitions["clicks-0"]["end"] += 5000
     flow.report(at=time.time() - 90)
     flow.move(50, names=["payments-0", "payments-2"])
-    flow.told["clicks-0"] |= {"state": "stopped", "error": "eu refuses it", "lane": "rebuild"}
+    flow.partitions["clicks-0"] |= {"state": "stopped", "error": "eu refuses it", "lane": "rebuild"}
     flow.report()
     there = stage(flow)
     page = look(there, "#/topics")
-    words = "waits for an open transaction at offset 1000"
+    words = "blocked by an open transaction at offset 1000"
     assert first_cells(page) == ["clicks", "payments"]
     assert rows(page)[1].split("\t")[-1] == f"partition 1 {words}"
     shoot(page, "topics-transaction")
     page.get_by_role("gridcell", name="payments").first.click()
     why = page.get_by_role("dialog").locator(".why li")
     expect(why).to_have_count(1)
-    expect(why).to_contain_text("Partition 1 waits at offset 1000 for a transaction that is open on us: 1,212 records")
+    expect(why).to_contain_text("Partition 1 is blocked at offset 1000 by an open transaction on us: 1,212 records")
     assert rows(page, "Partitions")[0].split("\t")[-1] == words
     shoot(page, "topic-transaction")
     page.goto(f"{there.url}/#/topic/us-%3Eeu/clicks")
@@ -243,11 +251,12 @@ def test_events_groups_and_lost_ranges(stage: Staged, look: Look) -> None:
     page.get_by_label("Kind").select_option("new topic")
     expect(page.locator("output")).to_have_text("1 event")
     page.get_by_role("link", name="Lost ranges").click()
+    expect(page.get_by_role("grid", name="Lost ranges")).to_contain_text("clicks")
     assert rows(page, "Lost ranges")[0].split("\t")[1:6] == ["clicks", "3", "100", "599", "500"]
     page.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("grid", name="Consumer groups")).to_contain_text("billing")
-    billing = next(row for row in rows(page, "Consumer groups") if row.startswith("billing\t")).split("\t")
-    assert billing[:4] == ["billing", "us.orders", "0", "us->eu"]
+    billing = next(row for row in rows(page, "Consumer groups") if row.startswith("billing")).split("\t")
+    assert [cell.strip() for cell in billing[:4]] == ["billing", "us.orders", "0", "us->eu"]
     assert billing[4:9] == [
         "900",
         "100",
@@ -258,7 +267,7 @@ def test_events_groups_and_lost_ranges(stage: Staged, look: Look) -> None:
     shoot(page, "groups")
 
 
-def test_names_of_strangers_are_text(stage: Staged, look: Look) -> None:
+def test_untrusted_names_are_text(stage: Staged, look: Look) -> None:
     page = look(stage(troubled()), "#/topics")
     asked: list[str] = []
 
@@ -287,7 +296,7 @@ def test_light_and_dark(stage: Staged, look: Look) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(ground) == "rgb(15, 20, 26)"
     shoot(page, "overview-dark")
-    page.get_by_label("Colours").select_option("light")
+    page.get_by_label("Theme").select_option("light")
     assert page.evaluate(ground) == "rgb(244, 246, 248)"
     page.reload()
     page.wait_for_selector("body[data-updates]")
@@ -314,6 +323,60 @@ def test_a_phone(stage: Staged, look: Look) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+# Of each table, as wide as its columns are shown: where it is, and the columns that name things.
+TABLES = {
+    "Topics": ("#/topics", ["Topic"]),
+    "Events": ("#/events", ["What happened"]),
+    "Consumer groups": ("#/groups", ["Group", "Topic on the target"]),
+    "Lost ranges": ("#/lost", ["Topic"]),
+    "Partitions": ("#/topic/us-%3Eeu/many", []),
+}
+
+
+@pytest.mark.parametrize("width", [390, 768, 1180, 1400])
+def test_columns_keep_their_width_in_a_long_list(stage: Staged, look: Look, width: int) -> None:
+    """Columns that are hidden at this width take no room, wherever the list is scrolled to."""
+    flow = Flow("us", "eu", {"many": 300, **{f"orders-of-a-shop-{number:03}": 1 for number in range(300)}})
+    flow.report(
+        events=[
+            flow.event("lost", f"500 offsets of many-{at} were gone", f"many-{at}", 500, first=100, last=599)
+            for at in range(200)
+        ]
+    )
+    flow.groups([f"consumers-of-shop-{number:03}" for number in range(150)])
+    page = look(stage(flow), size={"width": width, "height": 800})
+    for label, (place, names) in TABLES.items():
+        page.goto(page.url.partition("#")[0] + place)
+        table = page.get_by_role("grid", name=label, exact=True)
+        expect(table.locator("tbody tr[role=row]").nth(5)).to_be_visible()
+        page.wait_for_timeout(300)
+        unscrolled = widths(table)
+        for share in (0, 0.5, 1):
+            table.evaluate(
+                "(table, share) => { const box = table.parentElement; box.scrollTop = share * box.scrollHeight; }",
+                share,
+            )
+            page.wait_for_timeout(150)
+            assert widths(table) == unscrolled, (label, share)
+            assert table.evaluate("table => table.parentElement.scrollWidth <= table.parentElement.clientWidth"), label
+            gap = table.evaluate(
+                "table => table.clientWidth - [...table.tHead.rows[0].cells].reduce((sum, one) => sum + one.offsetWidth, 0)"
+            )
+            assert abs(gap) <= 2, (label, share, "the visible columns fill the table")
+        for name in names:
+            assert unscrolled.get(name, 100) >= 100, (label, unscrolled)
+        shoot(page, f"scrolled-{width}-{label.lower().replace(' ', '-')}")
+
+
+def widths(table: Locator) -> dict[str, int]:
+    """Widths of the visible columns, by heading."""
+    found: dict[str, int] = table.evaluate(
+        "table => Object.fromEntries([...table.tHead.rows[0].cells].filter(one => one.offsetWidth)"
+        ".map(one => [one.textContent || one.title, Math.round(one.getBoundingClientRect().width)]))"
+    )
+    return found
+
+
 def test_ten_thousand_rows(stage: Staged, look: Look, record_property: Callable[[str, object], None]) -> None:
     flow = Flow("us", "eu", {f"topic-{number:05}": 1 for number in range(10_000)})
     flow.report()
@@ -334,7 +397,7 @@ def test_ten_thousand_rows(stage: Staged, look: Look, record_property: Callable[
     assert page.evaluate(count) < 1200
     spent = []
     for _ in range(6):
-        some = list(flow.told)[:1000]
+        some = list(flow.partitions)[:1000]
         flow.report(flow.move(5, names=some, left=3))
         before = page.evaluate("twinlog.worstUpdateMs = 0, twinlog.updates")
         while page.evaluate("twinlog.updates") < before + 2:
@@ -346,8 +409,8 @@ def test_ten_thousand_rows(stage: Staged, look: Look, record_property: Callable[
     page.get_by_role("searchbox").fill("topic-09876")
     expect(page.get_by_text("1 of 10,000 topics")).to_be_visible()
     shoot(page, "ten-thousand")
-    # One is gone, one is new: neither needs a reload of the page.
-    flow.told.pop("topic-09876-0")
+    # A removed and a new topic, without reloading the page.
+    flow.partitions.pop("topic-09876-0")
     flow.add("shipments", 2)
     flow.epoch = 2
     flow.report()
@@ -357,21 +420,21 @@ def test_ten_thousand_rows(stage: Staged, look: Look, record_property: Callable[
     expect(page.get_by_text("1 of 10,000 topics")).to_be_visible()
 
 
-def test_the_server_goes_and_comes_back(stage: Staged, look: Look) -> None:
+def test_connection_loss(stage: Staged, look: Look) -> None:
     there = stage(orders())
     page = look(there)
     expect(page.locator("#link-text")).to_have_text("Live")
     there.close()
-    expect(page.get_by_role("alert")).to_contain_text("Twinlog does not answer since")
-    expect(page.locator("#link-text")).to_have_text("No answer")
-    expect(page.get_by_role("heading", level=1)).to_have_text("us->eu is healthy")  # the last state stays
+    expect(page.get_by_role("alert")).to_contain_text("No response from Twinlog since")
+    expect(page.locator("#link-text")).to_have_text("Offline")
+    expect(page.get_by_role("heading", level=1)).to_have_text("us->eu is healthy")  # the last state remains
     assert float(page.evaluate("getComputedStyle(document.querySelector('main')).opacity")) < 1
     shoot(page, "server-gone")
     other = Flow("us", "eu", {"returns": 1})
     other.report()
     there.show(other)
     there.open()
-    page.get_by_role("button", name="Try now").click()
+    page.get_by_role("button", name="Retry now").click()
     expect(page.locator("#link-text")).to_have_text("Live")
     expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_role("link", name="Topics").click()
@@ -379,19 +442,19 @@ def test_the_server_goes_and_comes_back(stage: Staged, look: Look) -> None:
     assert first_cells(page) == ["returns"]
 
 
-def test_nothing_to_show_is_said(stage: Staged, look: Look) -> None:
+def test_empty_views(stage: Staged, look: Look) -> None:
     there = stage()
     page = look(there)
     expect(page.locator("main")).to_contain_text("No flows yet.")
     shoot(page, "empty")
-    for place, words in {"topics": "No topics yet.", "groups": "No consumer groups yet.", "events": "Nothing has happened", "lost": "Nothing is lost"}.items():  # fmt: skip
+    for place, words in {"topics": "No topics yet.", "groups": "No consumer groups yet.", "events": "No events since", "lost": "No lost ranges"}.items():  # fmt: skip
         page.goto(f"{there.url}/#/{place}")
         expect(page.locator("main")).to_contain_text(words)
     there.show(orders())
     page.goto(f"{there.url}/#/")
     expect(page.locator("main")).to_contain_text("No topic needs attention.")
     page.goto(f"{there.url}/#/flow/nobody")
-    expect(page.locator("main")).to_contain_text("This flow is not there, or not any more.")
+    expect(page.locator("main")).to_contain_text("Flow not found.")
 
 
 def test_many_flows(stage: Staged, look: Look) -> None:
@@ -400,7 +463,7 @@ def test_many_flows(stage: Staged, look: Look) -> None:
     page = look(stage(*(Flow(source, target, {"orders": 1}, minutes=5) for source, target in pairs)))
     expect(page.locator(".map .edge")).to_have_count(12)
     expect(page.locator(".map .node")).to_have_count(7)
-    # No label lies on a cluster or on another label.
+    # No label overlaps a cluster or another label.
     boxes = page.locator(".map .edge rect, .map .node rect").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect()).map(b => [b.x, b.y, b.right, b.bottom])"
     )
@@ -414,7 +477,7 @@ def test_many_flows(stage: Staged, look: Look) -> None:
     shoot(page, "many-flows")
 
 
-def test_the_plan_is_asked_for_by_hand(stage: Staged, look: Look) -> None:
+def test_the_plan_is_made_on_request(stage: Staged, look: Look) -> None:
     plan = (
         '{"flows": [{"flow": "us->eu", "source": "us", "target": "eu", "replicates": true, "records": 1200, "bytes_about": 50000,'
         ' "created": [{"topic": "orders", "remote": "us.orders", "partitions": 6, "replication_factor": 3,'
@@ -433,10 +496,10 @@ def test_the_plan_is_asked_for_by_hand(stage: Staged, look: Look) -> None:
 
     page = look(stage(orders(), plan=planned), "#/plan")
     assert not asked
-    page.get_by_role("button", name="Look at the clusters").click()
+    page.get_by_role("button", name="Query the clusters").click()
     shown = page.locator(".plan")
     expect(shown).to_contain_text(
-        "us.orders from orders, 6 partitions, 3 replicas, 1,200 records wait; cleanup.policy=compact"
+        "us.orders from orders, 6 partitions, 3 replicas, 1,200 records to replicate; cleanup.policy=compact"
     )
     expect(shown).to_contain_text("retention.ms: not set → 1000")
     expect(shown).to_contain_text("us.clicks 3 → 6")
@@ -454,20 +517,20 @@ def test_connectors_are_paused_and_resumed(stage: Staged, look: Look) -> None:
     page.get_by_role("button", name=f"Pause {name}").click()
     shoot(page, "connectors")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-    assert not there.connectors.asked
+    assert not there.connectors.requests
     page.get_by_role("button", name=f"Pause {name}").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name=f"Resume {name}")).to_be_enabled()
-    assert there.connectors.asked == [f"PUT {name} pause"]
+    assert there.connectors.requests == [f"PUT {name} pause"]
     there.connectors.read_only = True
     page.get_by_role("button", name=f"Restart {name}").click()
     page.get_by_role("dialog").get_by_role("button", name="Restart").click()
-    expect(page.locator("main .notice")).to_contain_text("twinlog serve takes changes")
+    expect(page.locator("main .notice")).to_contain_text("use twinlog serve")
     expect(page.get_by_role("button", name=f"Restart {name}")).to_be_disabled()
 
 
 def test_landmarks_and_names(stage: Staged, look: Look) -> None:
-    """What a screen reader goes by: landmarks, one first heading, a name for everything that can be used."""
+    """For screen readers: landmarks, one first-level heading, a name for every control."""
     page = look(stage(troubled()))
     for place in (
         "#/",

@@ -1,4 +1,4 @@
-"""`twinlog run` as an operator runs it: a command in a shell, its lines, its exit code, its family of processes."""
+"""`twinlog run` as a command: its log lines, its exit code, its processes."""
 
 import contextlib
 import os
@@ -13,24 +13,24 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from lab import batches, resource_usage
+from lab.cluster import Cluster
+from lab.compare_logs import compare, tally
+from lab.end_offsets import EndOffsets
+from lab.mirrormaker import mirror_properties
+from lab.process import cleanup
+from lab.raw_protocol import RawProtocol
+from lab.waiting import until
 from twinlog.config.properties import properties_text
-from twinlog.lab import batches, usage
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.compare import compare, tally
-from twinlog.lab.ends import Ends
-from twinlog.lab.peer import mirror_properties
-from twinlog.lab.process import guardian
-from twinlog.lab.waiting import until
-from twinlog.lab.wire import Wire
 
 TWINLOG = Path(sys.executable).with_name("twinlog")
 
-# What an operator must never see: the inside of Python, of Java, of Spark.
+# Internals of Python, Java and Spark must not be logged.
 INSIDES = ("Traceback", '  File "', "\tat ", "Exception", "py4j", "pyspark", "WARN", "org.apache")
 
 
 class Twin:
-    """One life of `twinlog run`, in a session of its own as a shell would give it."""
+    """One process of `twinlog run`, in its own session as in a shell."""
 
     def __init__(self, folder: Path, name: str, arguments: list[str | Path]) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Twin:
         self.errors = folder / f"{name}.err"
         self.scratch = folder / name  # where Spark's log is
         self.scratch.mkdir()
-        self._relatives: set[int] = set()
+        self._pids: set[int] = set()
         with self._out.open("wb") as out, self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 [TWINLOG, "run", *map(str, arguments)],
@@ -48,72 +48,72 @@ class Twin:
                 env={**os.environ, "TMPDIR": str(self.scratch)},
                 start_new_session=True,
             )
-        guardian.hold_process(self.process.pid)  # it must not outlive a test session that is killed
+        cleanup.add_process(self.process.pid)  # it must not outlive a test session that is killed
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.errors.read_text()
 
     @property
     def lines(self) -> list[str]:
-        """Without the time in front."""
-        return [line[9:] if line[2:3] == ":" else line for line in self.said.splitlines()]
+        """Without the time."""
+        return [line[9:] if line[2:3] == ":" else line for line in self.output.splitlines()]
 
     @property
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def family(self) -> list[int]:
-        found = list(usage.tree(self.process.pid)) if self.running else []
-        self._relatives |= set(found)
+    def processes(self) -> list[int]:
+        found = list(resource_usage.tree(self.process.pid)) if self.running else []
+        self._pids |= set(found)
         return found
 
     @property
     def jvm(self) -> int:
-        return next(pid for pid in self.family() if _command(pid).startswith("java"))
+        return next(pid for pid in self.processes() if _command(pid).startswith("java"))
 
     @property
     def reader(self) -> int:
-        """The process that plans."""
-        return next(pid for pid in self.family() if "python_streaming_source_runner" in _command(pid))
+        """The process of the stream reader."""
+        return next(pid for pid in self.processes() if "python_streaming_source_runner" in _command(pid))
 
     def workers(self, target: Cluster) -> list[int]:
-        """Those that relay: of Spark's Python workers, the ones with a connection to the target."""
+        """Spark's Python workers with a connection to the target."""
         ports = {int(address.rpartition(":")[2]) for address in target.bootstrap().split(",")}
-        workers = [pid for pid in self.family() if "pyspark.worker" in _command(pid).split()]
+        workers = [pid for pid in self.processes() if "pyspark.worker" in _command(pid).split()]
         return [pid for pid in workers if ports & _peers(pid)]
 
     def wait(self, seconds: float = 30) -> int:
-        """The exit code. Whatever happened, nothing of our insides was shown."""
+        """The exit code. Fails if internals were logged."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            pytest.fail(f"{self.name} still runs after {seconds} s; it said:\n{self.said}")
-        said = self.said + self._out.read_text()
-        assert not [word for word in INSIDES if word in said], said
+            pytest.fail(f"{self.name} still runs after {seconds} s; output:\n{self.output}")
+        output = self.output + self._out.read_text()
+        assert not [word for word in INSIDES if word in output], output
         assert not self._out.read_text()
         return code
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
         until(
-            lambda: text in self.said,
-            f"{self.name} should say: {text}",
+            lambda: text in self.output,
+            f"{self.name} should log: {text}",
             seconds=seconds,
-            failed=lambda: None if self.running else f"{self.name} ended ({self.process.returncode}):\n{self.said}",
-            logs=lambda: f"; it said:\n{self.said}",
+            failed=lambda: None if self.running else f"{self.name} ended ({self.process.returncode}):\n{self.output}",
+            logs=lambda: f"; output:\n{self.output}",
         )
 
     def signal(self, number: int) -> None:
-        self.family()
+        self.processes()
         os.kill(self.process.pid, number)
 
-    def terminate(self, seconds: float = 15) -> int:
+    def terminate(self, seconds: float = 60) -> int:
         self.signal(signal.SIGTERM)
         return self.wait(seconds)
 
-    def interrupt(self, seconds: float = 15) -> int:
-        """What a terminal does on Ctrl-C: every process of the foreground's group hears it."""
-        self.family()
+    def interrupt(self, seconds: float = 60) -> int:
+        """As a terminal on Ctrl-C: signals the whole process group."""
+        self.processes()
         os.killpg(self.process.pid, signal.SIGINT)
         return self.wait(seconds)
 
@@ -121,20 +121,20 @@ class Twin:
         self.signal(signal.SIGKILL)
         self.process.wait()
 
-    def left_over(self, seconds: float = 10) -> list[str]:
-        """Those of its family that outlive it by that long."""
+    def left_over(self, seconds: float = 30) -> list[str]:
+        """Its processes that still run after `seconds`."""
         deadline = time.monotonic() + seconds
-        while (there := [pid for pid in self._relatives if _alive(pid)]) and time.monotonic() < deadline:
+        while (there := [pid for pid in self._pids if _alive(pid)]) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [f"{pid}: {_command(pid)}" for pid in there]
 
     def end(self) -> None:
         if self.running:
-            self.family()
+            self.processes()
             self.process.kill()
         self.process.wait()
-        guardian.drop_process(self.process.pid)
-        for pid in self._relatives:
+        cleanup.remove_process(self.process.pid)
+        for pid in self._pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if _alive(pid):
                     os.kill(pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ def _alive(pid: int) -> bool:
 
 
 def _peers(pid: int) -> set[int]:
-    """The ports at the far ends of its TCP connections."""
+    """Remote ports of its TCP connections."""
     found = {}
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
@@ -170,7 +170,7 @@ def _peers(pid: int) -> set[int]:
 
 
 class Feed:
-    """Records that count, into every partition of its topics, at a steady pace, until it is paused or stopped."""
+    """Produces numbered records to its topics at a constant rate, until it is paused or closed."""
 
     def __init__(
         self, cluster: Cluster, *topics: str, per_second: int = 1000, partition: int = -1, size: int = 100
@@ -215,25 +215,25 @@ class Feed:
         if not self._stop:
             self._stop = True
             self._thread.join()
-            del self._producer  # or librdkafka complains when the brokers go
+            del self._producer  # or librdkafka logs errors when the brokers stop
 
 
 class Pair:
-    """Two clusters, a folder for files, and what a test asks about them."""
+    """Two clusters, and a folder for files."""
 
     def __init__(self, source: Cluster, target: Cluster, folder: Path) -> None:
         self.source, self.target, self.folder = source, target, folder
         self._ends = contextlib.ExitStack()
-        self._source_ends = self._ends.enter_context(Ends(source))
-        self._target_ends = self._ends.enter_context(Ends(target))
+        self._source_ends = self._ends.enter_context(EndOffsets(source))
+        self._target_ends = self._ends.enter_context(EndOffsets(target))
         self._twins: list[Twin] = []
         self._feeds: list[Feed] = []
 
     def file(self, settings: Mapping[str, str], name: str = "mm2", *, back: bool = False) -> Path:
-        """A dedicated-mode file for source -> target, and for the way back if wanted."""
+        """A dedicated-mode file for source -> target, and `back` if set."""
         flows = [(self.source, self.target), *([(self.target, self.source)] if back else [])]
         path = self.folder / f"{name}.properties"
-        # Heartbeats that a real MM2 has left behind are no part of these stories.
+        # A real MM2 may have left heartbeats behind.
         settings = {"heartbeats.replication.enabled": "false", **settings}
         path.write_text(properties_text(mirror_properties([self.source, self.target], flows, settings)))
         return path
@@ -243,15 +243,15 @@ class Pair:
         self._twins.append(twin)
         return twin
 
-    def feed(self, *topics: str, cluster: Cluster | None = None, **manner: int) -> Feed:
+    def feed(self, *topics: str, cluster: Cluster | None = None, **options: int) -> Feed:
         """Paused; into the source, if no cluster is named."""
-        feed = Feed(cluster or self.source, *topics, **manner)
+        feed = Feed(cluster or self.source, *topics, **options)
         self._feeds.append(feed)
         return feed
 
     def put(self, topic: str, partition: int, value: bytes) -> None:
-        """One record, by itself, onto the source."""
-        with Wire(self.source.client_properties()) as wire:
+        """Produces one record to the source, in its own batch."""
+        with RawProtocol(self.source.client_properties()) as wire:
             wire.produce(topic, partition, batches.encode([batches.Record(int(time.time() * 1000), None, value, ())]))
 
     def arrived(self, topic: str, alias: str = "") -> int:
@@ -262,23 +262,23 @@ class Pair:
         return self._target_ends.each(f"{self.source.name}.{topic}")
 
     def wait_for_more(self, twin: Twin, *topics: str, records: int = 200, seconds: float = 60, alias: str = "") -> None:
-        """Until so many more of each topic arrive: it moves (again)."""
+        """Until `records` more of each topic have arrived."""
         wanted = {topic: self.arrived(topic, alias) + records for topic in topics}
         until(
             lambda: all(self.arrived(topic, alias) >= count for topic, count in wanted.items()),
             f"records of {', '.join(topics)} should arrive",
             seconds=seconds,
-            failed=lambda: None if twin.running else f"{twin.name} ended ({twin.process.returncode}):\n{twin.said}",
-            logs=lambda: f"; {twin.name} said:\n{twin.said}",
+            failed=lambda: None if twin.running else f"{twin.name} ended ({twin.process.returncode}):\n{twin.output}",
+            logs=lambda: f"; {twin.name}:\n{twin.output}",
         )
 
     def wait_until_equal(self, *topics: str, seconds: float = 60) -> None:
-        """Until each remote topic holds as many records as its source; then they must be the same ones."""
+        """Until each remote topic has as many records as its source; then compares them."""
         wanted = {topic: self._source_ends.total(topic) for topic in topics}
 
         def found() -> str:
             there = {topic: self.arrived(topic) for topic in topics}
-            return "".join([f"; there are {there}", *(f"\n{twin.name} said:\n{twin.said}" for twin in self._twins)])
+            return "".join([f"; there are {there}", *(f"\n{twin.name}:\n{twin.output}" for twin in self._twins)])
 
         until(
             lambda: all(self.arrived(topic) >= count for topic, count in wanted.items()),

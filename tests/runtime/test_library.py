@@ -1,4 +1,4 @@
-"""Twinlog as a data source in a Spark session that is not ours, as its documentation shows it."""
+"""The data source in a user's Spark session, as documented."""
 
 import os
 import subprocess
@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.runtime.conftest import Pair
 
+from lab.cluster import Cluster
+from lab.process import tail
+from lab.raw_protocol import RawProtocol
+from tests.runtime.conftest import Pair
 from twinlog import java
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.process import tail
-from twinlog.lab.wire import Wire
+from twinlog.cache import cache_folder
+from twinlog.spark import spark_home
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-# What a user writes: it does what it is told, line by line, and says when it is done.
+# A user's program: executes commands from standard input.
 PROGRAM = """\
 import sys
 from pyspark.sql import SparkSession
@@ -30,8 +32,8 @@ spark.dataSource.register(TwinlogDataSource)
 
 def write(name):
     options = {"config": config, "flow": "us->eu"}
-    claims = spark.readStream.format("twinlog").options(**options).load()
-    writer = claims.writeStream.format("twinlog").options(**options)
+    assignments = spark.readStream.format("twinlog").options(**options).load()
+    writer = assignments.writeStream.format("twinlog").options(**options)
     return writer.option("checkpointLocation", f"{folder}/{name}").queryName(name)
 
 
@@ -55,11 +57,20 @@ class Program:
         (folder / "program.py").write_text(PROGRAM)
         self.log = folder / "program.log"
         home = java.home_for_spark(java.find(), folder)  # one that pip brought is not complete
+        # Starts in a fraction of the time: links to the installed Spark, and fewer compilers of the JVM.
+        spark = spark_home.overlay(cache_folder())
+        flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable"]
+        if (archive := spark_home.archive(spark, java.find())) is not None:
+            flags.append(f"-XX:SharedArchiveFile={archive}")
+        submitted = f'--driver-java-options "{" ".join(flags)}" pyspark-shell'
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", folder / "program.py", file, folder / "checkpoints"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
-                env={**os.environ, "JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+                env={
+                    **os.environ, "JAVA_HOME": str(home), "SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_SUBMIT_ARGS": submitted,
+                },
             )  # fmt: skip
 
     def __call__(self, command: str) -> None:
@@ -84,12 +95,12 @@ def program(pair: Pair, topic: str) -> Iterator[Program]:
         program.process.communicate()
 
 
-def test_once_again_and_for_ever(pair: Pair, program: Program, us: Cluster, eu: Cluster, topic: str) -> None:
+def test_once_repeatedly_and_continuously(pair: Pair, program: Program, us: Cluster, eu: Cluster, topic: str) -> None:
     us.create_topic(topic, 3)
     feed = pair.feed(topic)
     feed.flow()
     time.sleep(0.5)
-    # Every night, with one checkpoint for all of them.
+    # Periodic runs with one checkpoint.
     for _ in range(2):
         feed.pause()
         program("once nightly")
@@ -97,24 +108,24 @@ def test_once_again_and_for_ever(pair: Pair, program: Program, us: Cluster, eu: 
         feed.flow()
         time.sleep(0.5)
 
-    program("start for-ever")
-    arrives(pair, topic)
-    # The epoch that runs is not committed: the same query goes on with it later, wherever it stood.
+    program("start continuous")
+    wait_for_records(pair, topic)
+    # The running epoch is not committed: the restarted query resumes it.
     program("stop")
-    stands_still(pair, topic)
-    program("start for-ever")
-    arrives(pair, topic)
+    wait_until_idle(pair, topic)
+    program("start continuous")
+    wait_for_records(pair, topic)
     feed.pause()
     pair.wait_until_equal(topic)
     program("stop")
     pair.assert_equal(topic)
     program.close()
     assert program.process.returncode == 0, tail(program.log)
-    with Wire(eu.client_properties()) as wire:
+    with RawProtocol(eu.client_properties()) as wire:
         assert wire.partitions("mm2-offsets.us.internal"), "positions are where MM2 has them"
 
 
-def arrives(pair: Pair, topic: str) -> None:
+def wait_for_records(pair: Pair, topic: str) -> None:
     wanted = pair.arrived(topic) + 500
     deadline = time.monotonic() + 60
     while pair.arrived(topic) < wanted:
@@ -122,8 +133,8 @@ def arrives(pair: Pair, topic: str) -> None:
         time.sleep(0.1)
 
 
-def stands_still(pair: Pair, topic: str) -> None:
-    """Spark leaves a worker two seconds before it kills it."""
+def wait_until_idle(pair: Pair, topic: str) -> None:
+    """Spark kills a worker only after two seconds."""
     deadline = time.monotonic() + 20
     before = -1
     while (now := pair.arrived(topic)) != before:
@@ -133,5 +144,5 @@ def stands_still(pair: Pair, topic: str) -> None:
 
 
 def test_twinlog_itself_needs_no_spark() -> None:
-    code = "import sys, twinlog, twinlog.config, twinlog.surface.cli; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, twinlog, twinlog.config, twinlog.cli.main; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
-from tests.runtime.conftest import Twin
-from tests.upkeep.conftest import consumed, fill
 
+from lab.cluster import Cluster
+from lab.compare_logs import read
+from lab.kafka_classes import KafkaJvm
+from lab.lab import Lab
+from lab.mirrormaker import mirror_properties
+from lab.raw_protocol import RawProtocol
+from lab.waiting import until
+from tests.runtime.conftest import Twin
+from tests.sync.conftest import consumed, fill
 from twinlog.config.properties import properties_text
 from twinlog.failover import MirrorClient
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.compare import read
-from twinlog.lab.jvm import KafkaJvm
-from twinlog.lab.lab import Lab
-from twinlog.lab.peer import mirror_properties
-from twinlog.lab.waiting import until
-from twinlog.lab.wire import Wire
 from twinlog.model import TopicPartition
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.java]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.java, pytest.mark.slow]
 
 TOPIC = "test-topic-1"
 GROUP = "consumer-group-testReplication"
@@ -34,6 +34,7 @@ SETTINGS = {
     "config.properties.exclude": r"delete\.retention\..*",
     "sync.group.offsets.enabled": "true",
     "sync.group.offsets.interval.seconds": "1",
+    "twinlog.sync.group.offsets.home": "true",
     "emit.checkpoints.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "refresh.topics.interval.seconds": "1",
@@ -73,7 +74,7 @@ def twin(clusters: tuple[Cluster, Cluster, Cluster], tmp_path_factory: pytest.Te
 
 def _values(cluster: Cluster, topic: str) -> list[int]:
     properties = cluster.client_properties()
-    with Wire(properties) as wire:
+    with RawProtocol(properties) as wire:
         partitions = wire.partitions(topic)
     return sorted(int(record.value or b"-1") for each in partitions for record in read(properties, topic, each))
 
@@ -104,7 +105,7 @@ def test_replication(  # noqa: PLR0915  # one story
     _arrive(third, f"primary.{TOPIC}", ours)
     _arrive(third, f"backup.{TOPIC}", theirs)
 
-    # Fails over: what the group has read on one side does not come again on the other, and what is new does.
+    # Failover: the group reads no record twice, and all new ones.
     both = [TOPIC, f"backup.{TOPIC}"]
     assert sorted(consumed(primary, GROUP, both, 2 * count)) == ours + theirs
     with MirrorClient({"bootstrap.servers": backup.bootstrap()}) as client:
@@ -123,15 +124,15 @@ def test_replication(  # noqa: PLR0915  # one story
             lambda: translated() == remote,
             "checkpoints of all partitions",
             seconds=30,
-            logs=lambda: f"; {translated()} {twin.said}",
+            logs=lambda: f"; {translated()} {twin.output}",
         )
         until(lambda: client.upstream_clusters() == {"primary"}, "heartbeats of primary", seconds=30)
         assert client.replication_hops("primary") == 1
         assert {f"primary.{TOPIC}", "primary.heartbeats"} <= set(client.remote_topics("primary"))
-    time.sleep(3)  # and as group offsets; also of what came from there
+    time.sleep(3)  # until group offsets are synced, in both kinds of topics
     assert not consumed(backup, GROUP, [f"primary.{TOPIC}", TOPIC], 0), "it has read all of this"
 
-    # What Kafka's own client says of it is the same.
+    # Kafka's own client returns the same.
     utils = kafka_jvm.jvm.org.apache.kafka.connect.mirror.RemoteClusterUtils
     properties = kafka_jvm.jvm.java.util.HashMap()
     properties.put("bootstrap.servers", third.bootstrap())
@@ -146,11 +147,11 @@ def test_replication(  # noqa: PLR0915  # one story
         ("heartbeats", "Heartbeat", "sourceClusterAlias=primary"),
         ("primary.checkpoints.internal", "Checkpoint", f"consumerGroupId={GROUP}"),
     ]:
-        said = backup.tool(
+        output = backup.tool(
             "console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "3", "--timeout-ms", "9000",
             "--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter",
         )  # fmt: skip
-        assert word in said
+        assert word in output
 
     # Configs: synced, but for the excluded ones.
     with backup.admin() as asked:
@@ -161,7 +162,7 @@ def test_replication(  # noqa: PLR0915  # one story
     assert values["retention.bytes"] == "100000000"
     assert "delete.retention.ms" not in values
 
-    # Topics that come later, on either side; and back again.
+    # New topics on either side, and failback.
     for number, (cluster, other) in enumerate([(primary, backup), (backup, primary)], 2):
         later = f"test-topic-{number}"
         cluster.create_topic(later)
@@ -172,7 +173,7 @@ def test_replication(  # noqa: PLR0915  # one story
     fill(backup, TOPIC, range(2000, 2000 + RECORDS))
     _arrive(primary, f"backup.{TOPIC}", sorted([*theirs, *range(2000, 2000 + RECORDS)]))
 
-    # No loops: after all this time nobody has a name that went round.
+    # No replication cycles.
     heartbeats = {"heartbeats", "primary.heartbeats", "backup.heartbeats"}
     names = {TOPIC, "test-topic-2", "test-topic-3"}
     with_remote = {f"{alias}.{name}" for alias, name in (("primary", "test-topic-2"), ("backup", "test-topic-3"))}

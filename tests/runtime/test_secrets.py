@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.runtime.conftest import Pair, Twin
 
+from lab import certificates
+from lab.broker import ClusterSpec
+from lab.cluster import Cluster
+from lab.lab import Lab
+from lab.listeners import MUTUAL_TLS, OAUTH_TLS, PLAINTEXT, SCRAM_512_TLS
+from lab.mirrormaker import mirror_properties
+from lab.ports import HOST, free_port
+from lab.waiting import until
+from tests.runtime.conftest import Pair, Twin
 from twinlog.config.properties import properties_text
-from twinlog.lab import certificates
-from twinlog.lab.broker import ClusterSpec
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.lab import Lab
-from twinlog.lab.listeners import MUTUAL_TLS, OAUTH_TLS, PLAINTEXT, SCRAM_512_TLS
-from twinlog.lab.peer import mirror_properties
-from twinlog.lab.ports import HOST, free_port
-from twinlog.lab.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -26,8 +26,8 @@ PAGES = ("jobs/", "stages/", "environment/", "executors/", "SQL/", "StreamingQue
 
 @pytest.fixture
 def vault(lab: Lab) -> Iterator[Cluster]:
-    doors = (PLAINTEXT, MUTUAL_TLS, SCRAM_512_TLS, OAUTH_TLS)
-    cluster = lab.clusters(ClusterSpec(name="vault", listeners=doors, users=(USER, OTHER)))[0]
+    listeners = (PLAINTEXT, MUTUAL_TLS, SCRAM_512_TLS, OAUTH_TLS)
+    cluster = lab.clusters(ClusterSpec(name="vault", listeners=listeners, users=(USER, OTHER)))[0]
     yield cluster
     lab.discard(cluster)
 
@@ -42,6 +42,7 @@ def test_no_secret_is_to_be_found(vault: Cluster, tmp_path: Path) -> None:
         "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
         "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.logBlockUpdates.enabled": "true",
     }
@@ -53,12 +54,13 @@ def test_no_secret_is_to_be_found(vault: Cluster, tmp_path: Path) -> None:
         twin = pair.run(file, *options)
         twin.wait_for("relaying", 120)
         pair.wait_for_more(twin, "gold", alias="front")
-        found = {**shown_by_processes(twin), **shown_by_spark(port)}
+        found = {**shown_by_processes(twin), **shown_by_spark(port), **files(twin.scratch)}
         assert len(found) > 10, sorted(found)
         assert twin.terminate(60) == 0  # its page takes its time to close
-        left = [path for folder in (events, twin.scratch) for path in folder.rglob("*") if path.is_file()]
-        assert left
-        found |= {str(path): path.read_bytes() for path in [*left, *tmp_path.glob("twinlog-*.*")]}
+        logged = files(events)
+        assert any(b"physicalPlanDescription" in content for content in logged.values()), "Spark logs its plans"
+        found |= {**logged, **files(twin.scratch)}
+        found |= {str(path): path.read_bytes() for path in tmp_path.glob("twinlog-*.*")}
         found |= {f"topic {name}": content for name, content in topics(vault)}
     finally:
         pair.close()
@@ -68,7 +70,7 @@ def test_no_secret_is_to_be_found(vault: Cluster, tmp_path: Path) -> None:
 
 
 def configuration(vault: Cluster, folder: Path) -> tuple[dict[str, str], list[str]]:
-    """Three clients, three kinds of secrets: in the file itself, in another one, in the environment of nobody."""
+    """Three clients, three kinds of secrets: in the file itself, in another file, in keystores."""
     front = vault.client_properties(SCRAM_512_TLS, USER)
     side = vault.client_properties(OAUTH_TLS, OTHER)
     back = vault.client_properties(MUTUAL_TLS, USER)
@@ -87,17 +89,25 @@ def configuration(vault: Cluster, folder: Path) -> tuple[dict[str, str], list[st
 def shown_by_processes(twin: Twin) -> dict[str, bytes]:
     """What other users, or at least `ps`, can read of them."""
     found = {}
-    for pid in twin.family():
+    for pid in twin.processes():
         for name in ("cmdline", "environ"):
             with contextlib.suppress(OSError):
                 found[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
     return found
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    found = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # a folder, or it is gone already
+            found[str(path)] = path.read_bytes()
+    return found
+
+
 def shown_by_spark(port: int) -> dict[str, bytes]:
     base = f"http://{HOST}:{port}"
     seen = f"{base}/StreamingQuery/"
-    until(lambda: b"front" in page(seen), "Spark shows the query", seconds=20, logs=lambda: page(seen).decode()[-3000:])
+    until(lambda: b"front" in page(seen), "Spark shows the query", seconds=60, logs=lambda: page(seen).decode()[-3000:])
     application = page(f"{base}/api/v1/applications").decode().split('"id" : "')[1].split('"')[0]
     api = f"{base}/api/v1/applications/{application}"
     paths = [

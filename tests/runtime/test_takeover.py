@@ -1,4 +1,4 @@
-"""MM2 is replaced by Twinlog, in place and while records flow and a group reads them, and the reverse."""
+"""Twinlog replaces MM2 in place, while a group consumes, and the reverse."""
 
 import json
 import threading
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.runtime.conftest import Feed, Pair
 
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.compare import Tally, read, tally
-from twinlog.lab.jvm import KafkaJvm
-from twinlog.lab.lab import Lab
-from twinlog.lab.peer import MirrorMaker, mirror_properties
-from twinlog.lab.waiting import until
-from twinlog.lab.wire import Wire
+from lab.cluster import Cluster
+from lab.compare_logs import Tally, read, tally
+from lab.kafka_classes import KafkaJvm
+from lab.lab import Lab
+from lab.mirrormaker import MirrorMaker, mirror_properties
+from lab.raw_protocol import RawProtocol
+from lab.waiting import until
+from tests.runtime.conftest import Pair
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.java]
 
 TOPIC = "handed-over"
-# Of offsets.storage there must be several partitions, or nobody would see that an entry is in the wrong one.
+# Several partitions of the offsets topic, to detect an entry in the wrong one.
 GROUP = "billing"
 SETTINGS = {
     "topics": TOPIC,
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 class Member:
-    """The group's consumer, which reads and commits until it leaves."""
+    """A consumer that reads and commits until it leaves the group."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.read: list[bytes] = []
@@ -56,8 +56,8 @@ class Member:
         self._thread.join()
 
 
-class Twinned:
-    """Where the group stands on the target: wherever it is asked, it never went back."""
+class SyncedGroup:
+    """Offsets of the group on the target, which never go back."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster, self._topic = cluster, topic
@@ -78,9 +78,9 @@ class Twinned:
         before = self()
         until(
             lambda: all(now > then for now, then in zip(self(), before, strict=True)),
-            f"{whose} should take the group along",
+            f"{whose} should sync the group",
             seconds=90,
-            logs=lambda: f"; it stands at {self._last}, stood at {before}",
+            logs=lambda: f"; it is at {self._last}, was at {before}",
         )
 
     def reaches(self, ends: list[int]) -> None:
@@ -103,7 +103,7 @@ def _consumer(cluster: Cluster) -> Consumer:
 
 @pytest.fixture(scope="module")
 def pair(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Clusters without a past."""
+    """New clusters."""
     west, east = lab.clusters("west", "east")
     pair = Pair(west, east, tmp_path_factory.mktemp("takeover"))
     try:
@@ -114,19 +114,19 @@ def pair(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             lab.discard(cluster)
 
 
-def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
+def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:  # noqa: PLR0915  # one story
     west, east = pair.source, pair.target
     west.create_topic(TOPIC, 4)
     feed = pair.feed(TOPIC)
     feed.flow()
-    member, group = Member(west, TOPIC), Twinned(east, f"west.{TOPIC}")
+    member, group = Member(west, TOPIC), SyncedGroup(east, f"west.{TOPIC}")
     mirror = lab.mirror_maker(mirror_properties([west, east], [(west, east)], SETTINGS), name="mm2-takeover")
     mirror.wait_until_running()
     moving(pair, mirror)
     group.advances("MM2")
     mirror.stop()
 
-    # Twinlog goes on where MM2 stopped.
+    # Twinlog resumes where MM2 stopped.
     file = pair.file(SETTINGS)
     twin = pair.run(file)
     twin.wait_for("west->east: relaying", 120)
@@ -141,24 +141,28 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     written_alike(east, west.name)
     understood_by_mm2(west, east.name, kafka_jvm)
 
-    # MM2 goes on where Twinlog stopped, and copies nothing again.
+    # MM2 resumes where Twinlog stopped, and copies nothing again.
     mirror.start()
     mirror.wait_until_running()
     moving(pair, mirror)
-    group.advances("MM2, once more,")
+    group.advances("MM2, again,")
     feed.pause()
     pair.wait_until_equal(TOPIC)
 
-    before = doubled(pair, feed, mirror)
+    # MM2 is killed: Twinlog resumes with the first record that it has not written.
+    feed.flow()
+    moving(pair, mirror)
+    mirror.kill()
+    before = counted(pair)
     twin = pair.run(file)
     twin.wait_for("west->east: relaying", 120)
     pair.wait_for_more(twin, TOPIC)
     feed.pause()
     after = complete(pair)
-    assert (after.unknown, after.moved, after.reordered) == (0, 0, 0), f"{after}\n{twin.said}"
-    assert after.duplicates == before.duplicates, f"before: {before}\nafter: {after}\n{twin.said}"
+    assert (after.unknown, after.moved, after.reordered) == (0, 0, 0), f"{after}\n{twin.output}"
+    assert after.duplicates == before.duplicates, f"before: {before}\nafter: {after}\n{twin.output}"
 
-    # The group has read all, and moves. What comes now it reads on the target: all of that, and nothing else.
+    # The group fails over: on the target it reads exactly the new records.
     group.reaches(pair.ends(TOPIC))
     member.leave()
     assert sorted(map(int, member.read)) == list(range(feed.count))
@@ -172,43 +176,58 @@ def test_from_mm2_and_back(lab: Lab, pair: Pair, kafka_jvm: KafkaJvm) -> None:
     assert twin.terminate() == 0
 
 
-def doubled(pair: Pair, feed: Feed, mirror: MirrorMaker) -> Tally:
-    """MM2 is killed, and doubles what it had not noted; when it is through with that it is killed again.
-
-    Now what it doubled stays, and no more comes to it.
-    """
+@pytest.mark.slow
+def test_from_an_mm2_that_duplicated_records(lab: Lab, pair: Pair) -> None:
+    """A killed MM2 duplicates records when it is restarted; then it is killed again."""
+    topic = "duplicated"
+    pair.source.create_topic(topic, 4)
+    feed = pair.feed(topic)
     feed.flow()
-    moving(pair, mirror)
+    settings = SETTINGS | {"topics": topic}
+    properties = mirror_properties([pair.source, pair.target], [(pair.source, pair.target)], settings)
+    mirror = lab.mirror_maker(properties, name="mm2-duplicates")
+    mirror.wait_until_running()
+    moving(pair, mirror, topic)
     mirror.kill()
     mirror.start()
     mirror.wait_until_running()
     feed.pause()
-    assert complete(pair).duplicates
+    assert complete(pair, topic).duplicates
     feed.flow()
-    moving(pair, mirror)
+    moving(pair, mirror, topic)
     mirror.kill()
-    return counted(pair)
+    before = counted(pair, topic)
+
+    twin = pair.run(pair.file(settings, "duplicates"))
+    twin.wait_for("west->east: relaying", 120)
+    pair.wait_for_more(twin, topic)
+    feed.pause()
+    after = complete(pair, topic)
+    assert (after.unknown, after.moved, after.reordered) == (0, 0, 0), f"{after}\n{twin.output}"
+    assert after.duplicates == before.duplicates, f"before: {before}\nafter: {after}\n{twin.output}"
+    assert twin.terminate() == 0
 
 
-def complete(pair: Pair) -> Tally:
-    """Once every record of the source is there."""
+def complete(pair: Pair, topic: str = TOPIC) -> Tally:
+    """When every record of the source is on the target."""
     deadline = time.monotonic() + 60
-    while (found := counted(pair)).missing:
+    while (found := counted(pair, topic)).missing:
         assert time.monotonic() < deadline, found
         time.sleep(0.5)
     return found
 
 
-def moving(pair: Pair, mirror: MirrorMaker) -> None:
-    wanted = pair.arrived(TOPIC) + 1000
+def moving(pair: Pair, mirror: MirrorMaker, topic: str = TOPIC) -> None:
+    wanted = pair.arrived(topic) + 1000
     deadline = time.monotonic() + 60
-    while pair.arrived(TOPIC) < wanted:
-        assert time.monotonic() < deadline, mirror.process.quote()
+    while pair.arrived(topic) < wanted:
+        assert time.monotonic() < deadline, mirror.process.log_excerpt()
         time.sleep(0.1)
 
 
-def counted(pair: Pair) -> Tally:
-    return tally(pair.source.client_properties(), TOPIC, pair.target.client_properties(), f"{pair.source.name}.{TOPIC}")
+def counted(pair: Pair, topic: str = TOPIC) -> Tally:
+    remote = f"{pair.source.name}.{topic}"
+    return tally(pair.source.client_properties(), topic, pair.target.client_properties(), remote)
 
 
 def written_alike(target: Cluster, source: str) -> None:
@@ -216,7 +235,7 @@ def written_alike(target: Cluster, source: str) -> None:
     keys: dict[int, set[tuple[int, bytes]]] = defaultdict(set)
     offsets = defaultdict(list)
     topic = f"mm2-offsets.{source}.internal"
-    with Wire(target.client_properties()) as wire:
+    with RawProtocol(target.client_properties()) as wire:
         partitions = wire.partitions(topic)
     assert len(partitions) == 5
     for partition in partitions:
@@ -227,7 +246,7 @@ def written_alike(target: Cluster, source: str) -> None:
                 offsets[place["partition"]].append(json.loads(record.value or b"")["offset"])
     assert sorted(keys) == [0, 1, 2, 3]
     assert all(len(found) == 1 for found in keys.values()), keys
-    assert all(found == sorted(found) for found in offsets.values()), "nobody went back"
+    assert all(found == sorted(found) for found in offsets.values()), "offsets never decrease"
 
 
 def understood_by_mm2(source: Cluster, target: str, kafka_jvm: KafkaJvm) -> None:

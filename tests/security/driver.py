@@ -1,4 +1,4 @@
-"""A login as a broker sees it: SaslHandshake and SaslAuthenticate on a plain or a TLS socket, and nothing else."""
+"""A SASL login on a real broker: SaslHandshake and SaslAuthenticate only, on a plaintext or TLS socket."""
 
 import socket
 import ssl
@@ -7,12 +7,12 @@ from typing import Any
 
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from lab.cluster import Cluster
+from lab.listeners import Listener
+from lab.ports import HOST
 from twinlog.config.flows import Client
 from twinlog.config.values import DEFAULT, FrozenMap, Value
-from twinlog.kafka.channel import Channel
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.listeners import Listener
-from twinlog.lab.ports import HOST
+from twinlog.kafka.blocking_connection import BlockingConnection
 from twinlog.security.sasl import login
 
 
@@ -25,21 +25,21 @@ def jaas(module: str, **options: str) -> str:
     return f"org.apache.kafka.common.security.{module}LoginModule required{words};"
 
 
-def knock(cluster: Cluster, listener: Listener, properties: Mapping[str, str], host: str = HOST) -> int:
-    """Logs in through that listener with these settings; the session's lifetime in ms, 0 where it has none."""
+def authenticate(cluster: Cluster, listener: Listener, properties: Mapping[str, str], host: str = HOST) -> int:
+    """Logs in through that listener with these settings; returns the session lifetime in ms, 0 if unlimited."""
     exchange = login(client(properties), host)
     sock = socket.create_connection((HOST, cluster.brokers[0].ports[listener]), 10)
     if listener.tls:
         assert cluster.authority is not None
         sock = ssl.create_default_context(cafile=str(cluster.authority.ca)).wrap_socket(sock, server_hostname=HOST)
     with sock:
-        channel = Channel(sock, "knock")
-        answer = channel.ask(SaslHandshakeRequest(version=1, mechanism=exchange.mechanism), 10)
+        channel = BlockingConnection(sock, "authenticate")
+        answer = channel.send(SaslHandshakeRequest(version=1, mechanism=exchange.mechanism), 10)
         assert not answer.error_code, answer
         token: bytes | None = exchange.first()
         answered: Any = None
         while token is not None:
-            answered = channel.ask(SaslAuthenticateRequest(version=2, auth_bytes=token), 10)
+            answered = channel.send(SaslAuthenticateRequest(version=2, auth_bytes=token), 10)
             if answered.error_code:
                 raise exchange.refused(answered.error_message or str(answered.error_code))
             token = exchange.next(bytes(answered.auth_bytes))

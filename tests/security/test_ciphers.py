@@ -1,4 +1,4 @@
-"""Java's names of cipher suites, held against Java and against OpenSSL's own table."""
+"""Java's names of cipher suites, compared with Java and with OpenSSL's own table."""
 
 import shutil
 import ssl
@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from twinlog.lab.jvm import KafkaJvm
+from lab.kafka_classes import KafkaJvm
 from twinlog.security.ciphers import openssl_name, translate
 
 
@@ -34,7 +34,7 @@ def test_names_are_those_of_openssls_own_table() -> None:
     assert len(known) > 20
 
 
-def test_what_java_has_disabled_is_set_aside() -> None:
+def test_suites_disabled_in_java_are_unused() -> None:
     suites = translate(
         ["TLS_RSA_WITH_NULL_SHA256", "TLS_ECDH_anon_WITH_AES_128_CBC_SHA", "SSL_RSA_WITH_3DES_EDE_CBC_SHA",
          "TLS_ECDH_RSA_WITH_AES_128_CBC_SHA", "TLS_AES_128_GCM_SHA256", "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"]
@@ -47,5 +47,5 @@ def test_what_java_has_disabled_is_set_aside() -> None:
     ["foo", "ECDHE-RSA-AES128-GCM-SHA256", "tls_aes_128_gcm_sha256", "TLS_AES_128_CCM_SHA256", "TLS_RSA_WITH_", ""],
 )
 def test_a_name_that_java_refuses_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no cipher suite"):
+    with pytest.raises(ValueError, match="is not a cipher suite"):
         translate([name])

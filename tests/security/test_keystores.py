@@ -1,4 +1,4 @@
-"""Keystores that keytool, openssl's formats and `cryptography` write, read as Java reads them."""
+"""Keystores written by keytool, openssl and `cryptography` are read as by Java."""
 
 import logging
 import os
@@ -17,13 +17,15 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
     pkcs12,
 )
+
+from lab.kafka_classes import KafkaJvm
 from tests.security.tls_kit import (
     ASCII,
     KEYS,
     PASSWORD,
     TRUST,
     Issued,
-    JavaJudge,
+    JavaClient,
     characters,
     client,
     identities,
@@ -32,9 +34,7 @@ from tests.security.tls_kit import (
     opened,
     trusted,
 )  # fmt: skip
-
-from twinlog.errors import ConfigError, LockedError
-from twinlog.lab.jvm import KafkaJvm
+from twinlog.errors import AuthenticationError, ConfigError
 from twinlog.security import keystores
 
 
@@ -48,7 +48,7 @@ def leaf(root: Issued) -> Issued:
     return issue("leaf", root)
 
 
-# What keytool writes, with Java as the judge
+# Keystores written by keytool, compared with Java
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +148,7 @@ def test_a_truststore_opens_without_a_password(made: Path, kafka_jvm: KafkaJvm, 
 def test_what_is_encrypted_in_a_truststore_is_skipped_without_its_password(made: Path, kafka_jvm: KafkaJvm) -> None:
     path = made / "store.p12"
     assert java_trusted(kafka_jvm, java_store(kafka_jvm, "PKCS12", path, None)) == set()
-    with pytest.raises(LockedError, match=r"certificates are encrypted: set ssl.truststore.password"):
+    with pytest.raises(AuthenticationError, match=r"certificates are encrypted; set ssl.truststore.password"):
         trusted(location=str(path), type="PKCS12")
 
 
@@ -171,32 +171,33 @@ def test_any_password_that_java_takes_is_taken(
     assert trusted(location=str(tmp_path / "store"), type=kind, password=password) == {root.der}
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("file", ["store.jks", "store.p12", "legacy.p12", "store.jceks"])
 @pytest.mark.parametrize("password", ["guessed", ""])
-def test_a_wrong_password_is_told_without_repeating_it(made: Path, file: str, password: str) -> None:
+def test_the_error_of_a_wrong_password_does_not_quote_it(made: Path, file: str, password: str) -> None:
     kind = "JKS" if file.endswith("jks") else "PKCS12"
     for read, prefix in ((trusted, TRUST), (identities, KEYS)):
-        with pytest.raises(LockedError) as refused:
+        with pytest.raises(AuthenticationError) as refused:
             read(location=str(made / file), type=kind, password=password)
-        expected = f"us.{prefix}location = {made / file}: us.{prefix}password is wrong, or the file is damaged"
+        expected = f"us.{prefix}location = {made / file}: wrong password or damaged file; check us.{prefix}password and the file"
         assert str(refused.value) == expected
-        assert not refused.value.heals
+        assert not refused.value.retriable
 
 
-def test_a_wrong_key_password_is_told(made: Path) -> None:
+@pytest.mark.java
+def test_a_wrong_key_password(made: Path) -> None:
     settings = {"location": str(made / "store.jks"), "type": "JKS", "password": ASCII}
-    with pytest.raises(LockedError, match=r"us.ssl.key.password is wrong"):
+    with pytest.raises(AuthenticationError, match=r"wrong password.*us.ssl.key.password"):
         identities("guessed", **settings)
-    with pytest.raises(LockedError, match=r"us.ssl.keystore.password is wrong"):
+    with pytest.raises(AuthenticationError, match=r"wrong password.*us.ssl.keystore.password"):
         identities(**settings)  # the store's password is tried, and the keys have another
 
 
-def test_a_keystore_without_a_key_shows_no_certificate_and_says_so(
-    made: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.java
+def test_a_keystore_without_a_key_gives_no_identity_and_a_warning(made: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert identities(location=str(made / "open.p12"), type="PKCS12", password=ASCII) == ()
-    assert "holds no private key" in caplog.text
+    assert "no private key in it" in caplog.text
 
 
 # What others write
@@ -265,68 +266,68 @@ def test_one_key_of_each_kind_is_used_the_first_that_is_valid(
     with caplog.at_level(logging.WARNING):
         found = identities(location=str(tmp_path / "store.p12"), type="PKCS12", password=ASCII)
     assert sorted(opened(found)) == sorted([(new.pkcs8, (new.der, root.der)), (other.pkcs8, (other.der, root.der))])
-    assert "holds 3 private keys: 'b' and 'c' is used" in caplog.text
+    assert "3 private keys in it; using 'b' and 'c'" in caplog.text
 
 
-# Files that are none
+# Files that are not keystores
 
 
 @pytest.mark.parametrize(
     ("content", "kind", "expected"),
     [
-        (None, "JKS", "No such file or directory: check the path"),
-        (b"", "JKS", "it is empty"),
-        (b"hello", "JKS", "it is neither JKS nor PKCS12"),
-        (b"hello", "PEM", "there is no certificate in it"),
-        (b"-----BEGIN CERTIFICATE-----", "PKCS12", "this is a PEM file, but ssl.truststore.type is PKCS12: set"),
-        (b"\xfe\xed\xfe\xed", "PEM", "this is a JKS file, but ssl.truststore.type is PEM: set"),
-        (b"\xfe\xed\xfe\xed", "JKS", "ends too early"),
-        (b"\x30" * (keystores.LARGEST + 1), "PKCS12", "larger than 1 MiB"),
+        (None, "JKS", "No such file or directory; check the path"),
+        (b"", "JKS", "empty file"),
+        (b"hello", "JKS", "neither JKS nor PKCS12"),
+        (b"hello", "PEM", "no certificate found"),
+        (b"-----BEGIN CERTIFICATE-----", "PKCS12", "PEM file, but ssl.truststore.type is PKCS12; set"),
+        (b"\xfe\xed\xfe\xed", "PEM", "JKS file, but ssl.truststore.type is PEM; set"),
+        (b"\xfe\xed\xfe\xed", "JKS", "file is truncated"),
+        (b"\x30" * (keystores.MAX_BYTES + 1), "PKCS12", "larger than 1 MiB"),
         (b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "PEM", "not base64"),
     ],
 )
-def test_what_is_no_keystore_is_told(tmp_path: Path, content: bytes | None, kind: str, expected: str) -> None:
+def test_files_that_are_not_keystores(tmp_path: Path, content: bytes | None, kind: str, expected: str) -> None:
     path = tmp_path / "store"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(LockedError) as refused:
+    with pytest.raises(AuthenticationError) as refused:
         trusted(location=str(path), type=kind)
     assert str(refused.value).startswith(f"us.ssl.truststore.location = {path}: ")
     assert expected in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_folder_a_pipe_and_a_file_that_may_not_be_read_are_told(tmp_path: Path) -> None:
+def test_a_folder_a_pipe_and_an_invalid_path(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(LockedError, match=r"not a file|Is a directory"):
+        with pytest.raises(AuthenticationError, match=r"not a file|Is a directory"):
             trusted(location=str(path))
-    with pytest.raises(LockedError, match="not a path"):
+    with pytest.raises(AuthenticationError, match="not a path"):
         trusted(location="a\0b")
 
 
-# Settings that contradict each other: Kafka refuses the same ones
+# Settings that contradict each other: Kafka rejects the same ones
 
 
 @pytest.mark.java
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"ssl.truststore.password": "x"}, "us.ssl.truststore.password is set without ssl.truststore.location"),
-        ({"ssl.keystore.password": "x"}, "us.ssl.keystore.password is set without ssl.keystore.location"),
+        ({"ssl.truststore.password": "x"}, "us.ssl.truststore.password: set without ssl.truststore.location"),
+        ({"ssl.keystore.password": "x"}, "us.ssl.keystore.password: set without ssl.keystore.location"),
         ({"ssl.keystore.location": "{p12}", "ssl.keystore.type": "PKCS12"}, "without ssl.keystore.password"),
-        ({"ssl.truststore.certificates": "{root}"}, "is PEM, but ssl.truststore.type is JKS"),
+        ({"ssl.truststore.certificates": "{root}"}, "requires PEM, but ssl.truststore.type is JKS"),
         (
             {"ssl.truststore.certificates": "{root}", "ssl.truststore.type": "PEM", "ssl.truststore.location": "{pem}"},
-            "us.ssl.truststore.certificates and us.ssl.truststore.location are both set",
+            "us.ssl.truststore.certificates: us.ssl.truststore.location is set too",
         ),
         (
             {"ssl.truststore.certificates": "{root}", "ssl.truststore.type": "PEM", "ssl.truststore.password": "x"},
-            "us.ssl.truststore.password is set, but PEM has none",
+            "us.ssl.truststore.password: PEM has no password",
         ),
         (
             {"ssl.truststore.location": "{pem}", "ssl.truststore.type": "PEM", "ssl.truststore.password": "x"},
-            "us.ssl.truststore.password is set, but a PEM truststore has none",
+            "us.ssl.truststore.password: a PEM truststore has no password",
         ),
         ({"ssl.keystore.key": "{key}", "ssl.keystore.type": "PEM"}, "without ssl.keystore.certificate.chain"),
         ({"ssl.keystore.certificate.chain": "{leaf}", "ssl.keystore.type": "PEM"}, "without ssl.keystore.key"),
@@ -336,17 +337,17 @@ def test_a_folder_a_pipe_and_a_file_that_may_not_be_read_are_told(tmp_path: Path
                 "ssl.keystore.key": "{key}", "ssl.keystore.certificate.chain": "{leaf}", "ssl.keystore.type": "PEM",
                 "ssl.keystore.password": "x",
             },
-            "us.ssl.keystore.password is set",
+            "us.ssl.keystore.password: PEM has no password",
         ),
         (
             {
                 "ssl.keystore.key": "{key}", "ssl.keystore.certificate.chain": "{leaf}", "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": "{pem}",
             },
-            "are both set",
+            "us.ssl.keystore.location is set too",
         ),
-        ({"ssl.keystore.location": "{pem}", "ssl.keystore.type": "PEM", "ssl.keystore.password": "x"}, "has none"),
-        ({"ssl.truststore.location": "{p12}", "ssl.truststore.type": "BKS"}, "expected JKS, PKCS12 or PEM"),
+        ({"ssl.keystore.location": "{pem}", "ssl.keystore.type": "PEM", "ssl.keystore.password": "x"}, "has no password"),
+        ({"ssl.truststore.location": "{p12}", "ssl.truststore.type": "BKS"}, "use JKS, PKCS12 or PEM"),
         ({"ssl.truststore.location": "{pem}", "ssl.truststore.type": "PEM"}, None),
         ({"ssl.keystore.location": "{pem}", "ssl.keystore.type": "PEM"}, None),
         ({"ssl.truststore.location": "{p12}", "ssl.truststore.password": ASCII}, None),
@@ -355,7 +356,7 @@ def test_a_folder_a_pipe_and_a_file_that_may_not_be_read_are_told(tmp_path: Path
         ({}, None),
     ],
 )  # fmt: skip
-def test_contradictions_are_those_that_kafka_refuses(
+def test_contradictions_are_those_that_kafka_rejects(
     tmp_path: Path, root: Issued, leaf: Issued, kafka_jvm: KafkaJvm, settings: dict[str, str], expected: str | None
 ) -> None:
     lock = BestAvailableEncryption(ASCII.encode())
@@ -366,7 +367,7 @@ def test_contradictions_are_those_that_kafka_refuses(
     texts = {"root": root.pem, "leaf": leaf.pem, "key": leaf.key_pem()}
     texts |= {"p12": str(tmp_path / "a.p12"), "pem": str(tmp_path / "a.pem")}
     filled = {key: text.format(**texts) for key, text in settings.items()}
-    refusal = JavaJudge(kafka_jvm).refusal(filled)
+    refusal = JavaClient(kafka_jvm).refusal(filled)
     config = client(filled)
     files = keystores.read_files(config)
     if expected is None:

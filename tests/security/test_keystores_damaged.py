@@ -1,4 +1,4 @@
-"""Whatever bytes stand in a keystore: it is read, or refused with one line. It never hangs, and nothing else is raised."""
+"""Damaged keystores are read or rejected with a one-line error: nothing hangs, no other exception is raised."""
 
 import hashlib
 import hmac
@@ -8,13 +8,13 @@ import pytest
 from cryptography.hazmat.primitives.serialization import PrivateFormat, pkcs12
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.security.tls_kit import ASCII, Issued, client, issue, keytool
 
-from twinlog.errors import LockedError
-from twinlog.security import keystores, pbe, tls
+from tests.security.tls_kit import ASCII, Issued, client, issue, keytool
+from twinlog.errors import AuthenticationError
+from twinlog.security import keystores, password_encryption, ssl_context
 from twinlog.security import pkcs12 as reader
 from twinlog.security.asn1 import INTEGER, OCTETS, SEQUENCE, parse
-from twinlog.security.store import StoreError, WrongPasswordError
+from twinlog.security.keystore_entries import StoreError, WrongPasswordError
 
 ROOT = issue("root", authority=True)
 LEAF = issue("leaf", ROOT)
@@ -22,8 +22,8 @@ LEAF = issue("leaf", ROOT)
 
 def pkcs12_file(leaf: Issued = LEAF) -> bytes:
     builder = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(1)
-    lock = builder.key_cert_algorithm(pkcs12.PBES.PBESv2SHA256AndAES256CBC).build(ASCII.encode())
-    return pkcs12.serialize_key_and_certificates(b"me", leaf.key, leaf.certificate, [ROOT.certificate], lock)
+    encryption = builder.key_cert_algorithm(pkcs12.PBES.PBESv2SHA256AndAES256CBC).build(ASCII.encode())
+    return pkcs12.serialize_key_and_certificates(b"me", leaf.key, leaf.certificate, [ROOT.certificate], encryption)
 
 
 @pytest.fixture(scope="module")
@@ -40,36 +40,36 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     }
 
 
-def sealed(data: bytes) -> bytes:
-    """A JKS file whose digest fits what was changed in it: an attacker who knows the password can do that."""
+def with_digest(data: bytes) -> bytes:
+    """A changed JKS file with a correct digest, as an attacker who knows the password can write it."""
     body = data[:-20]
     return body + hashlib.sha1(ASCII.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
 
 
 def read(kind: str, data: bytes, folder: Path) -> None:
-    """As truststore and as keystore: fine, or refused in one line without the password."""
+    """As truststore and as keystore: read, or rejected in one line without the password."""
     path = folder / "store"
     path.write_bytes(data)
     for side in ("ssl.truststore.", "ssl.keystore."):
         properties = {f"{side}location": str(path), f"{side}type": kind, "ssl.key.password": ASCII}
         if kind != "PEM":
             properties[f"{side}password"] = ASCII
-        if side == "ssl.keystore.":  # or the system's authorities would be loaded, each time
+        if side == "ssl.keystore.":  # so that the system's CAs are not loaded each time
             properties |= {"ssl.truststore.certificates": ROOT.pem, "ssl.truststore.type": "PEM"}
         config = client(properties)
         refusal = ""
         try:
-            tls.build(config, keystores.read_files(config))
-        except LockedError as error:
+            ssl_context.build(config, keystores.read_files(config))
+        except AuthenticationError as error:
             refusal = str(error)
         assert "\n" not in refusal
         assert ASCII not in refusal
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
-def test_a_damaged_file_is_read_or_refused(
+def test_a_damaged_file_is_read_or_rejected(
     samples: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
 ) -> None:
     content = bytearray(samples[kind])
@@ -87,21 +87,21 @@ def test_a_damaged_file_is_read_or_refused(
                 content = content or bytearray(b"0")
     changed = bytes(content)
     if kind == "JKS" and data.draw(st.booleans()):
-        changed = sealed(changed)
+        changed = with_digest(changed)
     read(kind, changed, tmp_path_factory.getbasetemp())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.binary(max_size=200), st.sampled_from([b"", b"\x30", b"\x30\x82", b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0\0\0\1"])
 )
-def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, rest: bytes, start: bytes) -> None:
+def test_random_bytes_are_rejected(tmp_path_factory: pytest.TempPathFactory, rest: bytes, start: bytes) -> None:
     read("PKCS12", start + rest, tmp_path_factory.getbasetemp())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=120))
-def test_any_bytes_are_walked_through_as_asn1(data: bytes) -> None:
+def test_random_bytes_as_asn1(data: bytes) -> None:
     def walk(content: bytes, depth: int = 0) -> None:
         try:
             for node in parse(content).children():
@@ -112,7 +112,7 @@ def test_any_bytes_are_walked_through_as_asn1(data: bytes) -> None:
     walk(data)
 
 
-def test_nested_without_end_is_refused() -> None:
+def test_endless_nesting_is_rejected() -> None:
     with pytest.raises(StoreError, match="nested too deeply"):
         parse(b"\x30\x80" * 100_000)
 
@@ -123,30 +123,34 @@ def der(tag: int, *parts: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\xff", b"\x00"], ids=["far too many", "-1", "0"])
-def test_a_wild_number_of_iterations_is_refused_at_once(count: bytes) -> None:
+def test_too_many_iterations_are_rejected_at_once(count: bytes) -> None:
     salt, rounds = der(OCTETS, b"saltsalt"), der(INTEGER, count)
     scheme = bytes.fromhex("060a2a864886f70d010c0103")  # SHA-1 and triple DES of PKCS12
     key = der(SEQUENCE, der(SEQUENCE, scheme, der(SEQUENCE, salt, rounds)), der(OCTETS, bytes(64)))
-    with pytest.raises(StoreError, match=r"asks for -?\d+ iterations"):
-        pbe.open_key(key, ASCII)
+    with pytest.raises(StoreError, match=r"-?\d+ iterations of key derivation"):
+        password_encryption.open_key(key, ASCII)
     data = bytes.fromhex("06092a864886f70d010701")
     inside = der(SEQUENCE, data, der(0xA0, der(OCTETS, der(SEQUENCE))))
     digest = der(SEQUENCE, der(SEQUENCE, bytes.fromhex("06052b0e03021a")), der(OCTETS, bytes(20)))
     file = der(SEQUENCE, der(INTEGER, b"\x03"), inside, der(SEQUENCE, digest, salt, rounds))
-    with pytest.raises(StoreError, match=r"asks for -?\d+ iterations"):
+    with pytest.raises(StoreError, match=r"-?\d+ iterations of key derivation"):
         reader.read(file, ASCII)
 
 
 def test_a_pem_text_of_dashes_takes_no_time(tmp_path: Path) -> None:
-    for text in ("-" * keystores.LARGEST, "-BEGIN " * (keystores.LARGEST // 7), "-----BEGIN CERTIFICATE-----" * 38_000):
+    for text in (
+        "-" * keystores.MAX_BYTES,
+        "-BEGIN " * (keystores.MAX_BYTES // 7),
+        "-----BEGIN CERTIFICATE-----" * 38_000,
+    ):
         (tmp_path / "dashes.pem").write_text(text)
         config = client({"ssl.truststore.location": str(tmp_path / "dashes.pem"), "ssl.truststore.type": "PEM"})
-        with pytest.raises(LockedError, match="there is no certificate in it"):
+        with pytest.raises(AuthenticationError, match="no certificate found"):
             keystores.trusted(config, keystores.read_files(config))
 
 
 def test_a_newer_kind_of_digest_is_checked() -> None:
-    """PBMAC1 (RFC 9579), which openssl 3.4 writes and no Java of today."""
+    """PBMAC1 (RFC 9579), written by openssl 3.4, not yet by Java."""
     pbkdf2, hmac_sha256 = bytes.fromhex("06092a864886f70d01050c"), bytes.fromhex("06082a864886f70d0209")
     content = der(SEQUENCE)
     secret = hashlib.pbkdf2_hmac("sha256", ASCII.encode(), b"saltsalt", 5, 32)
@@ -164,7 +168,7 @@ def test_a_newer_kind_of_digest_is_checked() -> None:
         reader.read(file, "guessed")
 
 
-def test_lengths_that_are_not_given_and_texts_in_pieces_are_read() -> None:
+def test_indefinite_lengths_and_split_strings_are_read() -> None:
     """BER, as old browsers and Windows write it."""
     node = parse(b"\x30\x80\x02\x01\x05\x24\x80\x04\x01a\x04\x01b\x00\x00\x00\x00")
     number, text = node.children()
@@ -173,7 +177,7 @@ def test_lengths_that_are_not_given_and_texts_in_pieces_are_read() -> None:
 
 def test_the_derivation_of_pkcs12_is_that_of_the_standard() -> None:
     """With one iteration it can be written down: a digest over purpose, salt and password, each stretched to a block."""
-    salt, password = b"salt", pbe.bmp("pass")
+    salt, password = b"salt", password_encryption.bmp("pass")
     block = b"\x03" * 64 + (salt * 16) + (password * 7)[:64]
-    assert pbe.pkcs12_key("sha256", 3, password, salt, 1, 32) == hashlib.sha256(block).digest()
-    assert hmac.compare_digest(pbe.bmp(""), b"\0\0")
+    assert password_encryption.pkcs12_key("sha256", 3, password, salt, 1, 32) == hashlib.sha256(block).digest()
+    assert hmac.compare_digest(password_encryption.bmp(""), b"\0\0")

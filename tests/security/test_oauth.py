@@ -1,4 +1,4 @@
-"""Tokens: where they come from, when they are renewed, what is said when there is none; on a real broker too."""
+"""OAuth tokens: their sources, renewal and errors; also on a real broker."""
 
 import base64
 import json
@@ -22,21 +22,21 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from tests.security.driver import client, jaas, knock
 
-from twinlog.errors import ConfigError, LockedError
-from twinlog.lab.certificates import PASSWORD, Authority
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.jvm import KafkaJvm
-from twinlog.lab.listeners import OAUTH, OAUTH_TLS, Listener
-from twinlog.lab.ports import free_port
-from twinlog.lab.tokens import TokenIssuer
+from lab.certificates import PASSWORD, Authority
+from lab.cluster import Cluster
+from lab.kafka_classes import KafkaJvm
+from lab.listeners import OAUTH, OAUTH_TLS, Listener
+from lab.oauth_server import TokenIssuer
+from lab.ports import free_port
+from tests.security.driver import authenticate, client, jaas
+from twinlog.errors import AuthenticationError, ConfigError
 from twinlog.security import oauth_strimzi, oauth_tokens
-from twinlog.security.oauth_tokens import Keeper, Refresh, Token, renewal
+from twinlog.security.oauth_tokens import Refresh, Token, TokenCache, renewal
 from twinlog.security.sasl import login
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
-QUICK = {"sasl.login.retry.backoff.ms": "5", "sasl.login.retry.backoff.max.ms": "40"}
+QUICK = {"sasl.login.retry.backoff.ms": "5", "sasl.login.retry.backoff.max.ms": "400"}
 
 
 def jwt(**claims: object) -> str:
@@ -64,28 +64,28 @@ ALICE = {"clientId": "alice", "clientSecret": "hunter2"}
 
 def bearer(properties: dict[str, str]) -> str:
     """The token that a broker would get."""
-    said = login(client(properties), "h").first()
-    assert said.startswith(b"n,,\1auth=Bearer ")
-    assert said.endswith(b"\1\1")
-    return said.decode().removeprefix("n,,\1auth=Bearer ").partition("\1")[0]
+    message = login(client(properties), "h").first()
+    assert message.startswith(b"n,,\1auth=Bearer ")
+    assert message.endswith(b"\1\1")
+    return message.decode().removeprefix("n,,\1auth=Bearer ").partition("\1")[0]
 
 
-class Desk:
-    """A token endpoint that answers what it is told to, one answer after the other, and keeps what it was asked."""
+class FakeEndpoint:
+    """A token endpoint with prepared responses, one after the other; it records its requests."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[int, bytes]] = []
-        self.asked: list[tuple[dict[str, str], str]] = []
-        desk = self
+        self.responses: list[tuple[int, bytes]] = []
+        self.requests: list[tuple[dict[str, str], str]] = []
+        endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                desk.asked.append((dict(self.headers), body))
-                status, content = desk.answers.pop(0) if len(desk.answers) > 1 else desk.answers[0]
+                endpoint.requests.append((dict(self.headers), body))
+                status, content = endpoint.responses.pop(0) if len(endpoint.responses) > 1 else endpoint.responses[0]
                 self.send_response(status)
                 if 300 <= status < 400:
-                    self.send_header("Location", f"{desk.url}/elsewhere")
+                    self.send_header("Location", f"{endpoint.url}/elsewhere")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -99,10 +99,10 @@ class Desk:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
-    def gives(self, *answers: tuple[int, Any]) -> None:
-        self.answers = [
+    def respond_with(self, *responses: tuple[int, Any]) -> None:
+        self.responses = [
             (status, content if isinstance(content, bytes) else json.dumps(content).encode())
-            for status, content in answers
+            for status, content in responses
         ]
 
     def close(self) -> None:
@@ -112,8 +112,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    made = Desk()
+def endpoint() -> Iterator[FakeEndpoint]:
+    made = FakeEndpoint()
     yield made
     made.close()
 
@@ -122,80 +122,80 @@ def desk() -> Iterator[Desk]:
 
 
 @pytest.mark.parametrize(
-    ("issued", "expires", "luck", "due"),
+    ("issued", "expires", "spread", "due"),
     [
         (0.0, 3600.0, 0.0, 2880.0),  # 80 % of its life
         (0.0, 3600.0, 1.0, 3060.0),
         (None, 3600.0, 0.0, 2880.0),
-        (-3000.0, 600.0, 0.0, 60.0),  # 80 % of its life are over, but not more often than once a minute
+        (-3000.0, 600.0, 0.0, 60.0),  # more than 80 % of its lifetime has passed, but at most one renewal per minute
         (0.0, 1200.0, 1.0, 900.0),  # 300 s before its end
         (0.0, 300.0, 0.0, 240.0),  # too short for margins
         (None, None, 0.0, 300.0),
     ],
 )
-def test_renewal_is_kafkas(issued: float | None, expires: float | None, luck: float, due: float) -> None:
-    assert renewal(Token("t", "", issued, expires), 0.0, Refresh(), luck) == pytest.approx(due)
+def test_renewal_is_kafkas(issued: float | None, expires: float | None, spread: float, due: float) -> None:
+    assert renewal(Token("t", "", issued, expires), 0.0, Refresh(), spread) == pytest.approx(due)
 
 
-class Spring:
-    """A source whose tokens live for 100 s of a clock that stands still."""
+class FakeSource:
+    """A source of tokens valid for 100 s, with a manual clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.fetched = 0
-        self.dry = False
+        self.failing = False
 
     def clock(self) -> float:
         return self.now
 
     def fetch(self) -> Token:
-        if self.dry:
-            raise LockedError("no water", heals=True)
+        if self.failing:
+            raise AuthenticationError("no token", retriable=True)
         self.fetched += 1
         return Token(f"token-{self.fetched}", expires=self.now + 100)
 
-    def keeper(self) -> Keeper:
-        return Keeper(self, Refresh(jitter=0.0), self.clock)
+    def cache(self) -> TokenCache[Token]:
+        return TokenCache(self, Refresh(jitter=0.0), self.clock)
 
 
 def test_a_token_is_shared_until_it_is_due() -> None:
-    spring = Spring()
-    keeper = spring.keeper()
-    first, fresh = keeper.token()
+    source = FakeSource()
+    cache = source.cache()
+    first, fresh = cache.token()
     assert fresh
-    spring.now = 79
-    assert keeper.token() == (first, False)
-    spring.now = 81
-    assert keeper.token() == (Token("token-2", expires=181), True)
+    source.now = 79
+    assert cache.token() == (first, False)
+    source.now = 81
+    assert cache.token() == (Token("token-2", expires=181), True)
 
 
 def test_a_renewal_that_fails_leaves_the_old_token_in_use() -> None:
-    spring = Spring()
-    keeper = spring.keeper()
-    first, _ = keeper.token()
-    spring.now, spring.dry = 81, True
-    assert keeper.token() == (first, False)
-    spring.now, spring.dry = 85, False
-    assert keeper.token() == (first, False)  # not asked again so soon
-    spring.now = 92
-    assert keeper.token()[0].value == "token-2"
-    spring.now, spring.dry = 300, True
-    with pytest.raises(LockedError, match="no water"):
-        keeper.token()
+    source = FakeSource()
+    cache = source.cache()
+    first, _ = cache.token()
+    source.now, source.failing = 81, True
+    assert cache.token() == (first, False)
+    source.now, source.failing = 85, False
+    assert cache.token() == (first, False)  # not asked again so soon
+    source.now = 92
+    assert cache.token()[0].value == "token-2"
+    source.now, source.failing = 300, True
+    with pytest.raises(AuthenticationError, match="no token"):
+        cache.token()
 
 
 def test_a_refused_token_is_not_used_again() -> None:
-    keeper = Spring().keeper()
-    first, _ = keeper.token()
-    keeper.drop(first)
-    second, fresh = keeper.token()
+    cache = FakeSource().cache()
+    first, _ = cache.token()
+    cache.drop(first)
+    second, fresh = cache.token()
     assert (second.value, fresh) == ("token-2", True)
-    keeper.drop(first)  # somebody was late
-    assert keeper.token() == (second, False)
+    cache.drop(first)  # of another connection, later
+    assert cache.token() == (second, False)
 
 
-def test_many_threads_ask_once_and_fail_once() -> None:
-    spring = Spring()
+def test_many_threads_fetch_once_and_fail_once() -> None:
+    source = FakeSource()
     gate = threading.Event()
     calls = []
 
@@ -203,20 +203,20 @@ def test_many_threads_ask_once_and_fail_once() -> None:
         def fetch(self) -> Token:
             calls.append(1)
             gate.wait(10)
-            spring.now += 1
-            return spring.fetch()
+            source.now += 1
+            return source.fetch()
 
-    for dry in (False, True):
+    for failing in (False, True):
         gate.clear()
         calls.clear()
-        spring.dry = dry
-        keeper = Keeper(Slow(), Refresh(), spring.clock)
+        source.failing = failing
+        cache = TokenCache(Slow(), Refresh(), source.clock)
         found: list[object] = []
 
-        def ask(keeper: Keeper = keeper, found: list[object] = found) -> None:
+        def ask(cache: TokenCache[Token] = cache, found: list[object] = found) -> None:
             try:
-                found.append(keeper.token()[0].value)
-            except LockedError as error:
+                found.append(cache.token()[0].value)
+            except AuthenticationError as error:
                 found.append(str(error))
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -249,32 +249,32 @@ def test_a_file_without_a_token(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(LockedError) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         login(client(settings(f"file:{file}")), "h")
     assert str(file) in str(caught.value)
     assert len(str(caught.value)) < 300
-    assert caught.value.heals  # whoever writes it may be late
+    assert caught.value.retriable  # it may be written later
 
 
 # From a token endpoint
 
 
-def test_client_credentials_are_asked_for_as_kafka_does(desk: Desk) -> None:
-    desk.gives((200, {"access_token": jwt(sub="alice", exp=time.time() + 3600)}))
-    token = bearer(settings(desk.url, {**ALICE, "scope": "a b"}))
+def test_client_credentials_are_requested_as_by_kafka(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((200, {"access_token": jwt(sub="alice", exp=time.time() + 3600)}))
+    token = bearer(settings(endpoint.url, {**ALICE, "scope": "a b"}))
     assert parts(token)[1]["sub"] == "alice"
-    headers, body = desk.asked[0]
+    headers, body = endpoint.requests[0]
     assert headers["Authorization"] == "Basic " + base64.b64encode(b"alice:hunter2").decode()
     assert headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert headers["Accept"] == "application/json"
     assert body == "grant_type=client_credentials&scope=a b"
-    assert bearer(settings(desk.url, {**ALICE, "scope": "a b"})) == token
-    assert len(desk.asked) == 1  # shared
+    assert bearer(settings(endpoint.url, {**ALICE, "scope": "a b"})) == token
+    assert len(endpoint.requests) == 1  # shared
 
 
-def test_newer_settings_beat_jaas_options(desk: Desk) -> None:
-    desk.gives((201, {"id_token": jwt(sub="bob", exp=time.time() + 3600)}))
-    given = settings(desk.url, {**ALICE, "scope": "old"}) | {
+def test_newer_settings_override_jaas_options(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((201, {"id_token": jwt(sub="bob", exp=time.time() + 3600)}))
+    given = settings(endpoint.url, {**ALICE, "scope": "old"}) | {
         "sasl.oauthbearer.client.credentials.client.id": "b:b ",
         "sasl.oauthbearer.client.credentials.client.secret": "s~*/ü",
         "sasl.oauthbearer.scope": "api://x",
@@ -282,64 +282,66 @@ def test_newer_settings_beat_jaas_options(desk: Desk) -> None:
         "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}ClientCredentialsJwtRetriever",
     }
     bearer(given)
-    headers, body = desk.asked[0]
+    headers, body = endpoint.requests[0]
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")) == b"b%3Ab:s%7E*%2F%C3%BC"
     assert body == "grant_type=client_credentials&scope=api%3A%2F%2Fx"
 
 
-def test_a_handler_need_not_be_named(desk: Desk) -> None:
-    desk.gives((200, {"access_token": "opaque", "expires_in": 60}))
-    given = settings(desk.url, ALICE)
+def test_without_a_handler_class(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((200, {"access_token": "opaque", "expires_in": 60}))
+    given = settings(endpoint.url, ALICE)
     del given["sasl.login.callback.handler.class"]
     assert bearer(given) == "opaque"
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "heals", "asked"),
+    ("answer", "message", "retriable", "asked"),
     [
-        ((401, {"error": "invalid_client", "error_description": "not\nhunter2"}), "refuses a token (HTTP 401, invalid_client: not ********)", False, False),
-        ((400, {"errorCode": "E1", "errorSummary": "no"}), "refuses a token (HTTP 400, E1: no)", False, False),
-        ((404, b"<html>"), "refuses a token (HTTP 404, without a reason)", False, False),
-        ((302, b""), "sends us elsewhere (HTTP 302)", False, False),
-        ((503, b"[" * 100_000), "has no token now (HTTP 503, without a reason)", True, True),
-        ((429, {"error": 5}), "has no token now (HTTP 429", True, True),
-        ((200, b""), "answers without a token", False, False),
-        ((200, {"access_token": 5, "id_token": " "}), "answers without a token", False, False),
-        ((200, {"access_token": "a\1b"}), "is not a token", True, True),
-        ((200, b"x" * (1 << 20)), "answer is too long", True, True),
+        ((401, {"error": "invalid_client", "error_description": "not\nhunter2"}), "token: HTTP 401, invalid_client: not ********; check", False, False),
+        ((400, {"errorCode": "E1", "errorSummary": "no"}), "HTTP 400, E1: no; check", False, False),
+        ((404, b"<html>"), "HTTP 404, no reason given; check", False, False),
+        ((302, b""), "HTTP 302 (redirect)", False, False),
+        ((503, b"[" * 100_000), "HTTP 503, no reason given; retrying", True, True),
+        ((429, {"error": 5}), "HTTP 429", True, True),
+        ((200, b""), "no token in the response of", False, False),
+        ((200, {"access_token": 5, "id_token": " "}), "no token in the response of", False, False),
+        ((200, {"access_token": "a\1b"}), "no valid token from", True, True),
+        ((200, b"x" * (1 << 20)), "too large or too slow", True, True),
     ],
 )  # fmt: skip
 def test_an_endpoint_that_gives_no_token(
-    desk: Desk, answer: tuple[int, Any], said: str, heals: bool, asked: bool
+    endpoint: FakeEndpoint, answer: tuple[int, Any], message: str, retriable: bool, asked: bool
 ) -> None:
-    desk.gives(answer)
-    with pytest.raises(LockedError) as caught:
-        login(client(settings(f"{desk.url}/token?secret=hunter2", ALICE)), "h")
-    assert said in str(caught.value)
-    assert caught.value.heals is heals
+    endpoint.respond_with(answer)
+    with pytest.raises(AuthenticationError) as caught:
+        login(client(settings(f"{endpoint.url}/token?secret=hunter2", ALICE)), "h")
+    assert message in str(caught.value)
+    assert caught.value.retriable is retriable
     assert "\n" not in str(caught.value)
     assert "hunter2" not in str(caught.value)
-    assert (len(desk.asked) > 1) is asked  # retried where time may heal it
+    assert (len(endpoint.requests) > 1) is asked  # retriable errors are retried
 
 
-def test_an_endpoint_that_recovers(desk: Desk) -> None:
-    desk.gives((500, b""), (200, {"access_token": "opaque"}))
-    assert bearer(settings(desk.url, ALICE)) == "opaque"
+def test_an_endpoint_that_recovers(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((500, b""), (200, {"access_token": "opaque"}))
+    assert bearer(settings(endpoint.url, ALICE)) == "opaque"
 
 
-def test_nobody_answers() -> None:
-    with pytest.raises(LockedError, match=r"http://127\.0\.0\.1:\d+/ does not answer \(Connection refused\)") as caught:
+def test_an_unreachable_endpoint() -> None:
+    with pytest.raises(
+        AuthenticationError, match=r"http://127\.0\.0\.1:\d+/ is unreachable: Connection refused"
+    ) as caught:
         login(client(settings(f"http://127.0.0.1:{free_port()}/", ALICE)), "h")
-    assert caught.value.heals
+    assert caught.value.retriable
 
 
-def test_somebody_listens_and_says_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        url = f"http://127.0.0.1:{door.getsockname()[1]}/"
+def test_an_endpoint_that_does_not_respond() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         given = settings(url, ALICE) | {"sasl.login.read.timeout.ms": "50", "sasl.login.retry.backoff.max.ms": "5"}
-        with pytest.raises(LockedError, match=r"does not answer \(timed out\)") as caught:
+        with pytest.raises(AuthenticationError, match=r"is unreachable: timed out") as caught:
             login(client(given), "h")
-    assert caught.value.heals
+    assert caught.value.retriable
 
 
 def test_over_tls_with_the_trust_of_the_login_module(tmp_path: Path) -> None:
@@ -352,9 +354,9 @@ def test_over_tls_with_the_trust_of_the_login_module(tmp_path: Path) -> None:
         given = {**ALICE, **trust, "ssl.truststore.location": str(authority.truststore)}
         assert parts(bearer(settings(issuer.endpoints.token, given)))[1]["sub"] == "alice"
         for other in ({}, {**trust, "ssl.truststore.location": str(Authority(tmp_path / "other").truststore)}):
-            with pytest.raises(LockedError, match="its certificate is not trusted") as caught:
+            with pytest.raises(AuthenticationError, match=r"certificate of token endpoint .* is not trusted") as caught:
                 login(client(settings(issuer.endpoints.token, {**ALICE, **other})), "h")
-            assert not caught.value.heals
+            assert not caught.value.retriable
     finally:
         issuer.close()
 
@@ -395,14 +397,16 @@ def assertion_settings(url: str, algorithm: str, file: Path, **more: str) -> dic
     }
 
 
-def test_a_signed_assertion_instead_of_a_secret(desk: Desk, key: tuple[str, Any, Path], tmp_path: Path) -> None:
+def test_a_signed_assertion_instead_of_a_secret(
+    endpoint: FakeEndpoint, key: tuple[str, Any, Path], tmp_path: Path
+) -> None:
     algorithm, public, file = key
-    desk.gives((200, {"access_token": "opaque"}))
+    endpoint.respond_with((200, {"access_token": "opaque"}))
     template = tmp_path / "template.json"
     template.write_text('{"header": {"kid": "k1"}, "payload": {"iss": "overruled", "tenant": 7}}')
-    given = assertion_settings(desk.url, algorithm, file, template_file=str(template), claim_aud="https://x")
+    given = assertion_settings(endpoint.url, algorithm, file, template_file=str(template), claim_aud="https://x")
     bearer(given | {"sasl.oauthbearer.scope": "a b", "sasl.oauthbearer.client.credentials.client.id": "c"})
-    headers, body = desk.asked[0]
+    headers, body = endpoint.requests[0]
     assert "Authorization" not in headers
     form = {name: values[0] for name, values in parse_qs(body).items()}
     assertion = form.pop("client_assertion")
@@ -421,37 +425,37 @@ def test_a_signed_assertion_instead_of_a_secret(desk: Desk, key: tuple[str, Any,
     assert payload["jti"]
 
 
-def test_the_jwt_bearer_grant(desk: Desk, key: tuple[str, Any, Path]) -> None:
+def test_the_jwt_bearer_grant(endpoint: FakeEndpoint, key: tuple[str, Any, Path]) -> None:
     algorithm, public, file = key
-    desk.gives((200, {"access_token": "opaque"}))
+    endpoint.respond_with((200, {"access_token": "opaque"}))
     retriever = {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}JwtBearerJwtRetriever"}
-    bearer(assertion_settings(desk.url, algorithm, file) | retriever)
-    form = {name: values[0] for name, values in parse_qs(desk.asked[0][1]).items()}
+    bearer(assertion_settings(endpoint.url, algorithm, file) | retriever)
+    form = {name: values[0] for name, values in parse_qs(endpoint.requests[0][1]).items()}
     assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
     check(algorithm, public, form["assertion"])
 
 
-def test_an_assertion_from_a_file(desk: Desk, tmp_path: Path) -> None:
-    desk.gives((200, {"access_token": "opaque"}))
+def test_an_assertion_from_a_file(endpoint: FakeEndpoint, tmp_path: Path) -> None:
+    endpoint.respond_with((200, {"access_token": "opaque"}))
     file = tmp_path / "assertion"
     file.write_text(jwt(iss="x") + "\n")
-    bearer(settings(desk.url) | {"sasl.oauthbearer.assertion.file": str(file)})
-    assert parse_qs(desk.asked[0][1])["client_assertion"] == [jwt(iss="x")]
+    bearer(settings(endpoint.url) | {"sasl.oauthbearer.assertion.file": str(file)})
+    assert parse_qs(endpoint.requests[0][1])["client_assertion"] == [jwt(iss="x")]
 
 
-def test_keys_that_cannot_sign(desk: Desk, tmp_path: Path) -> None:
+def test_keys_that_cannot_sign(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
-    given = assertion_settings(desk.url, "RS256", file)
+    given = assertion_settings(endpoint.url, "RS256", file)
     with pytest.raises(ConfigError, match="No such file"):
         login(client(given), "h")
     file.write_text("hunter2")
-    with pytest.raises(ConfigError, match=r"is no PKCS#8 key in PEM, or the passphrase is wrong") as caught:
+    with pytest.raises(ConfigError, match=r"not a PKCS#8 key in PEM, or wrong passphrase") as caught:
         login(client(given), "h")
     assert "hunter2" not in str(caught.value)
     wrong = ec.generate_private_key(ec.SECP256R1())
     file.write_bytes(wrong.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     del given["sasl.oauthbearer.assertion.private.key.passphrase"]
-    with pytest.raises(ConfigError, match="has no key for RS256"):
+    with pytest.raises(ConfigError, match="wrong key type for RS256"):
         login(client(given), "h")
 
 
@@ -459,46 +463,48 @@ def test_keys_that_cannot_sign(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "said"),
+    ("change", "options", "message"),
     [
         ({"sasl.oauthbearer.token.endpoint.url": ""}, ALICE, "sasl.oauthbearer.token.endpoint.url is missing"),
-        ({"sasl.oauthbearer.token.endpoint.url": "ftp://hunter2@x/"}, ALICE, "is not an address that begins with"),
-        ({"sasl.oauthbearer.token.endpoint.url": "https:///x"}, ALICE, "is not an address that begins with"),
-        ({"sasl.oauthbearer.jwt.retriever.class": "com.acme.R"}, ALICE, "com.acme.R is Java code"),
-        ({"sasl.login.callback.handler.class": "com.acme.H"}, ALICE, "com.acme.H is Java code"),
-        ({"sasl.client.callback.handler.class": "com.acme.H"}, ALICE, "com.acme.H is Java code"),
-        ({}, {"clientId": "alice"}, "client.secret is missing (or clientSecret in sasl.jaas.config)"),
-        ({}, {"clientSecret": "hunter2", "clientId": " "}, "client.id is missing (or clientId in sasl.jaas.config)"),
-        ({}, {**ALICE, "extension_auth": "hunter2"}, "extension_* is for names of letters other than auth"),
-        ({}, {**ALICE, "extension_a1": "hunter2"}, "extension_* is for names of letters"),
-        ({}, {**ALICE, "extension_a": "ü"}, "values that are ASCII"),
+        ({"sasl.oauthbearer.token.endpoint.url": "ftp://hunter2@x/"}, ALICE, "not a URL; begin with"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https:///x"}, ALICE, "not a URL; begin with"),
+        ({"sasl.oauthbearer.jwt.retriever.class": "com.acme.R"}, ALICE, "com.acme.R: Java classes cannot be run"),
+        ({"sasl.login.callback.handler.class": "com.acme.H"}, ALICE, "com.acme.H: Java classes cannot be run"),
+        ({"sasl.client.callback.handler.class": "com.acme.H"}, ALICE, "com.acme.H: Java classes cannot be run"),
+        ({}, {"clientId": "alice"}, "client.secret is missing; set it, or clientSecret in sasl.jaas.config"),
+        ({}, {"clientSecret": "hunter2", "clientId": " "}, "client.id is missing; set it, or clientId in sasl.jaas.config"),
+        ({}, {**ALICE, "extension_auth": "hunter2"}, "invalid SASL extension extension_*; use letters (but not auth)"),
+        ({}, {**ALICE, "extension_a1": "hunter2"}, "invalid SASL extension extension_*"),
+        ({}, {**ALICE, "extension_a": "ü"}, "printable ASCII as its value"),
         ({"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}JwtBearerJwtRetriever"}, ALICE, "assertion.private.key.file is missing"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_work(change: dict[str, str], options: dict[str, str], said: str) -> None:
+def test_settings_that_cannot_work(change: dict[str, str], options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         login(client(settings("https://example.invalid/", options) | change), "h")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
-# What goes to the broker, judged by Kafka's own classes
+# What is sent to the broker, checked by Kafka's own classes
 
 
-def test_extensions_go_along(desk: Desk) -> None:
-    desk.gives((200, {"access_token": "opaque"}))
-    said = login(
-        client(settings(desk.url, {**ALICE, "extension_cluster": "lkc-1", "extension_pool": "p q"})), "h"
+def test_extensions_are_sent(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((200, {"access_token": "opaque"}))
+    message = login(
+        client(settings(endpoint.url, {**ALICE, "extension_cluster": "lkc-1", "extension_pool": "p q"})), "h"
     ).first()
-    assert said == b"n,,\1auth=Bearer opaque\1cluster=lkc-1\1pool=p q\1\1"
+    assert message == b"n,,\1auth=Bearer opaque\1cluster=lkc-1\1pool=p q\1\1"
 
 
 @pytest.mark.java
 def test_kafka_understands_what_a_broker_is_sent(kafka_jvm: KafkaJvm, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(jwt(sub="alice", exp=1))
-    said = login(client(settings(f"file://{file}", {"extension_a": "x=y"})), "h").first()
-    read = kafka_jvm.jvm.org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerClientInitialResponse(said)
+    message = login(client(settings(f"file://{file}", {"extension_a": "x=y"})), "h").first()
+    read = kafka_jvm.jvm.org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerClientInitialResponse(
+        message
+    )
     assert read.tokenValue() == jwt(sub="alice", exp=1)
     assert kafka_jvm.strings(read.extensions().map()) == {"a": "x=y"}
 
@@ -515,9 +521,9 @@ UNSIGNED = {
 @pytest.mark.java
 def test_kafkas_server_takes_an_unsigned_token(kafka_jvm: KafkaJvm) -> None:
     given = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas("oauthbearer.OAuthBearer", **UNSIGNED)}
-    said = login(client(given), "h").first()
+    message = login(client(given), "h").first()
     java, internals = kafka_jvm.jvm.java.util, kafka_jvm.jvm.org.apache.kafka.common.security.oauthbearer.internals
-    response = internals.OAuthBearerClientInitialResponse(said)
+    response = internals.OAuthBearerClientInitialResponse(message)
     assert kafka_jvm.strings(response.extensions().map()) == {"trace": "1"}
     token = internals.unsecured.OAuthBearerUnsecuredJws(response.tokenValue(), "sub", "scope")
     assert token.principalName() == "alice"
@@ -542,22 +548,22 @@ def test_kafkas_server_takes_an_unsigned_token(kafka_jvm: KafkaJvm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({}, "OAUTHBEARER has no token: set sasl.oauthbearer.token.endpoint.url"),
+        ({}, "OAUTHBEARER has no token source; set sasl.oauthbearer.token.endpoint.url"),
         ({"unsecuredLoginStringClaim_name": "alice"}, 'unsecuredLoginStringClaim_sub="..."'),
-        ({**UNSIGNED, "unsecuredLoginStringClaim_exp": "1"}, "iat and exp are reckoned"),
-        ({**UNSIGNED, "unsecuredLoginNumberClaim_level": "high"}, "are numbers"),
-        ({**UNSIGNED, "unsecuredLoginLifetimeSeconds": "1h"}, "are numbers"),
+        ({**UNSIGNED, "unsecuredLoginStringClaim_exp": "1"}, "iat and exp are computed"),
+        ({**UNSIGNED, "unsecuredLoginNumberClaim_level": "high"}, "is not a number"),
+        ({**UNSIGNED, "unsecuredLoginLifetimeSeconds": "1h"}, "is not a number"),
     ],
 )
-def test_unsigned_tokens_that_cannot_be(options: dict[str, str], said: str) -> None:
+def test_unsigned_tokens_with_wrong_options(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         login(
             client({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas("oauthbearer.OAuthBearer", **options)}),
             "h",
         )
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 # Strimzi's handler
@@ -597,10 +603,12 @@ def strimzi(**options: str) -> dict[str, str]:
         ),
     ],
 )
-def test_strimzis_grants(desk: Desk, options: dict[str, str], authorization: str | None, form: dict[str, str]) -> None:
-    desk.gives((200, {"access_token": "opaque"}))
-    assert bearer(strimzi(token_endpoint_uri=desk.url, client_id="alice", **options)) == "opaque"
-    headers, body = desk.asked[0]
+def test_strimzis_grants(
+    endpoint: FakeEndpoint, options: dict[str, str], authorization: str | None, form: dict[str, str]
+) -> None:
+    endpoint.respond_with((200, {"access_token": "opaque"}))
+    assert bearer(strimzi(token_endpoint_uri=endpoint.url, client_id="alice", **options)) == "opaque"
+    headers, body = endpoint.requests[0]
     assert headers.get("Authorization") == authorization
     assert {name: values[0] for name, values in parse_qs(body).items()} == form
 
@@ -620,8 +628,8 @@ def test_strimzis_ready_tokens(tmp_path: Path) -> None:
 
 @pytest.mark.broker
 @pytest.mark.parametrize("listener", [OAUTH, OAUTH_TLS], ids=lambda listener: listener.name)
-def test_a_broker_lets_us_in(secure: Cluster, listener: Listener) -> None:
-    lifetime = knock(secure, listener, secure.client_properties(listener, "alice"))
+def test_login(secure: Cluster, listener: Listener) -> None:
+    lifetime = authenticate(secure, listener, secure.client_properties(listener, "alice"))
     assert 0 < lifetime <= 3600_000  # not longer than the token lives
 
 
@@ -630,16 +638,16 @@ def test_a_broker_takes_a_token_from_a_file(secure: Cluster, tmp_path: Path) -> 
     assert secure.issuer is not None
     file = tmp_path / "token"
     file.write_text(secure.issuer.token("bob"))
-    assert knock(secure, OAUTH, settings(f"file://{file}")) > 0
+    assert authenticate(secure, OAUTH, settings(f"file://{file}")) > 0
 
 
 @pytest.mark.broker
 def test_a_wrong_secret_gets_no_token(secure: Cluster) -> None:
     given = secure.client_properties(OAUTH, "alice")
     given["sasl.jaas.config"] = given["sasl.jaas.config"].replace("alice-secret", "hunter2")
-    with pytest.raises(LockedError, match=r"refuses a token \(HTTP 401, invalid_client\)") as caught:
-        knock(secure, OAUTH, given)
-    assert not caught.value.heals
+    with pytest.raises(AuthenticationError, match=r"no token from .*: HTTP 401, invalid_client") as caught:
+        authenticate(secure, OAUTH, given)
+    assert not caught.value.retriable
 
 
 @pytest.mark.broker
@@ -647,49 +655,49 @@ def test_an_expired_token(secure: Cluster, tmp_path: Path) -> None:
     assert secure.issuer is not None
     file = tmp_path / "token"
     file.write_text(secure.issuer.token("bob", lifetime=-600))
-    with pytest.raises(LockedError) as caught:
-        knock(secure, OAUTH, settings(f"file://{file}"))
-    assert f"the token of 'bob' from {file} is refused (invalid_token): it expired 60" in str(caught.value)
+    with pytest.raises(AuthenticationError) as caught:
+        authenticate(secure, OAUTH, settings(f"file://{file}"))
+    assert f"token of 'bob' from {file} rejected: invalid_token (expired 60" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert caught.value.heals  # the file may be written anew
+    assert caught.value.retriable  # the file may be renewed
 
 
 @pytest.mark.broker
 def test_a_token_of_another_issuer(secure: Cluster) -> None:
-    stranger = TokenIssuer({"alice": "alice-secret"})
+    other_issuer = TokenIssuer({"alice": "alice-secret"})
     try:
         given = secure.client_properties(OAUTH, "alice") | {
-            "sasl.oauthbearer.token.endpoint.url": stranger.endpoints.token
+            "sasl.oauthbearer.token.endpoint.url": other_issuer.endpoints.token
         }
-        with pytest.raises(LockedError) as caught:
-            knock(secure, OAUTH, given)
+        with pytest.raises(AuthenticationError) as caught:
+            authenticate(secure, OAUTH, given)
     finally:
-        stranger.close()
-    assert "the token of 'alice' from http://127.0.0.1:" in str(caught.value)
-    assert "is refused (invalid_token): check that the broker trusts its issuer" in str(caught.value)
-    assert not caught.value.heals
+        other_issuer.close()
+    assert "token of 'alice' from http://127.0.0.1:" in str(caught.value)
+    assert "rejected: invalid_token; check that the broker trusts the token's issuer" in str(caught.value)
+    assert not caught.value.retriable
 
 
 @pytest.mark.broker
-def test_a_token_that_was_good_before_is_asked_for_anew(secure: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_token_that_is_rejected_is_replaced(secure: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     assert secure.issuer is not None
     given = secure.client_properties(OAUTH, "carol")
     tokens: Callable[[str], str] = secure.issuer.token
-    stranger = TokenIssuer({})
-    stranger.close()
-    monkeypatch.setattr(secure.issuer, "token", stranger.token)
+    other_issuer = TokenIssuer({})
+    other_issuer.close()
+    monkeypatch.setattr(secure.issuer, "token", other_issuer.token)
     exchange = login(client(given), "h")  # not sent, but kept: as if the broker's keys were changed after it was
     monkeypatch.setattr(secure.issuer, "token", tokens)
-    with pytest.raises(LockedError, match="the next login asks for another") as caught:
-        knock(secure, OAUTH, given)
-    assert caught.value.heals
-    assert knock(secure, OAUTH, given) > 0
+    with pytest.raises(AuthenticationError, match="retrying with a new token") as caught:
+        authenticate(secure, OAUTH, given)
+    assert caught.value.retriable
+    assert authenticate(secure, OAUTH, given) > 0
     assert exchange.mechanism == "OAUTHBEARER"
 
 
-def test_nothing_shows_a_secret(desk: Desk) -> None:
-    desk.gives((200, {"access_token": "s3cret-token"}))
-    given = settings(desk.url, ALICE)
+def test_nothing_shows_a_secret(endpoint: FakeEndpoint) -> None:
+    endpoint.respond_with((200, {"access_token": "s3cret-token"}))
+    given = settings(endpoint.url, ALICE)
     exchange = login(client(given), "h")
     shown = f"{exchange!r} {vars(exchange)!r} {oauth_tokens.token('s3cret-token', 'x')!r}"
     assert "s3cret-token" not in shown

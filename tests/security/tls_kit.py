@@ -1,4 +1,4 @@
-"""Certificates of every kind, keytool, a TLS server that one can set up wrongly, and Java's opinion of a handshake."""
+"""Test certificates, keytool, a configurable TLS server, and handshakes by Java."""
 
 import datetime as dt
 import functools
@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from py4j.protocol import Py4JJavaError
 
+from lab.kafka_classes import KafkaJvm
 from twinlog import java
 from twinlog.config.flows import Client
 from twinlog.config.values import FrozenMap, Origin, Value
-from twinlog.lab.jvm import KafkaJvm
 from twinlog.security import keystores
 from twinlog.security.keystores import Identity
 
@@ -142,7 +142,7 @@ def server_context(folder: Path, *chain: Issued, password: str = "") -> ssl.SSLC
 
 @contextmanager
 def serving(context: ssl.SSLContext | None, first: bytes = b"hello") -> Iterator[int]:
-    """A server's port. It says `first` to everybody who gets in; without a context it says so without TLS."""
+    """The port of a server that sends `first` on every connection, with TLS if there is a context."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=_serve, args=(listener, context, first), daemon=True)
         thread.start()
@@ -166,22 +166,22 @@ def _serve(listener: socket.socket, context: ssl.SSLContext | None, first: bytes
                     sock.recv(1)
                     sock.sendall(first)
                     continue
-                with context.wrap_socket(sock, server_side=True) as locked:
-                    locked.sendall(first)
-                    locked.recv(1)
+                with context.wrap_socket(sock, server_side=True) as secured:
+                    secured.sendall(first)
+                    secured.recv(1)
             except OSError:
                 continue
 
 
-class JavaJudge:
-    """Kafka's own SslEngineFactory: what it makes of settings, and whether it shakes hands."""
+class JavaClient:
+    """Kafka's own SslEngineFactory: whether it accepts settings, and whether its handshake succeeds."""
 
     def __init__(self, kafka: KafkaJvm) -> None:
         self._kafka = kafka
         self.jvm = kafka.jvm
 
     def refusal(self, properties: Mapping[str, str]) -> str | None:
-        """Why Kafka refuses to make a client of these settings; None if it does not."""
+        """Why Kafka rejects these settings; None if it accepts them."""
         try:
             self._factory(properties)
         except Py4JJavaError as error:
@@ -189,7 +189,7 @@ class JavaJudge:
         return None
 
     def handshake(self, properties: Mapping[str, str], server: ssl.SSLContext, host: str = "localhost") -> str | None:
-        """Why Java refuses to talk to this server; None if the handshake succeeds. No network: bytes are carried."""
+        """Why Java's handshake with this server fails; None if it succeeds. In memory, without a network."""
         try:
             return self._handshake(properties, server, host)
         except Py4JJavaError as error:
@@ -229,7 +229,7 @@ class JavaJudge:
                     unread = unread[data.position() :]
                 case _:
                     return None
-        return "it goes on for ever"
+        return "endless handshake"
 
 
 def _step(peer: ssl.SSLObject) -> str | None:

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster whose machines have Java and Spark, and neither Python nor Twinlog."""
+"""A Spark standalone cluster whose machines have Java and Spark, but neither Python nor Twinlog."""
 
 import shutil
 import subprocess
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from lab.cluster import Cluster
+from lab.lab import Lab
+from lab.spark_cluster import SparkCluster
 from tests.runtime.conftest import Pair
 
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.lab import Lab
-from twinlog.lab.spark_cluster import SparkCluster
-
-# What Spark's own scripts call, and what unpacks an archive.
+# Used by Spark's scripts, and to unpack archives.
 TOOLS = ("bash", "chmod", "dirname", "gzip", "ls", "readlink", "rm", "sh", "tar", "uname")
 
 
@@ -44,10 +44,10 @@ def pair(us: Cluster, eu: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The packed environment, not compressed, and beside it what is in it, in `env`: as where one submits from."""
+    """The packed environment, not compressed, and its content in `env` next to it, as on a submitting machine."""
     folder = tmp_path_factory.mktemp("packed")
     archive = folder / "twinlog-env.tar.gz"
-    subprocess.run([sys.executable, "-m", "twinlog.pipeline.pack", archive, "0"], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "twinlog.spark.pack", archive, "0"], check=True, capture_output=True)
     (folder / "env").mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", folder / "env"], check=True)
     yield archive

@@ -1,5 +1,5 @@
-"""The same flow on a Spark standalone cluster: by `twinlog run --master`, by `spark-submit` with a packed environment;
-its executors and workers are killed, and one that the container image's entrypoint starts takes over.
+"""A flow on a Spark standalone cluster, by `twinlog run --master` and by `spark-submit` with a packed environment.
+Executors and workers are killed; an executor started by the image's entrypoint takes over.
 """
 
 import os
@@ -7,26 +7,28 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.runtime.conftest import Pair, Twin
 
+from lab import resource_usage
+from lab.ports import HOST, free_port
+from lab.process import Process
+from lab.spark_cluster import SparkCluster, SparkWorker, command
+from lab.waiting import until
+from tests.runtime.conftest import Pair, Twin
 from twinlog import java
-from twinlog.lab import usage
-from twinlog.lab.ports import HOST, free_port
-from twinlog.lab.process import Process
-from twinlog.lab.spark_cluster import SparkCluster, SparkWorker, command
-from twinlog.lab.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 ROOT = Path(__file__).parent.parent.parent
 SECRET = "hush-4711-hush"
-START = 240.0  # seconds until something moves, where others want the processors, too
+START = 240.0  # seconds to start on a busy machine
 SMALL = ("--conf", "spark.ui.enabled=false")
 
 
-def test_whoever_is_killed_nothing_is_lost_or_doubled(spark: SparkCluster, pair: Pair, tmp_path: Path) -> None:
-    """First one executor, then a worker with its executor, then the other one with its: the flow goes on in what is
-    left, with fewer tasks where slots are fewer, at last in an executor that was started as Kubernetes would start it.
+def test_killed_executors_and_workers_lose_and_duplicate_nothing(
+    spark: SparkCluster, pair: Pair, tmp_path: Path
+) -> None:
+    """Kills one executor, then a worker with its executor, then the other worker. The flow continues in the remaining
+    slots, at last in an executor that was started as by Kubernetes.
     """
     pair.source.create_topic("killed", 4)
     feed = pair.feed("killed")
@@ -43,23 +45,26 @@ def test_whoever_is_killed_nothing_is_lost_or_doubled(spark: SparkCluster, pair:
     until(lambda: bool(first.executors() and second.executors()), "each worker has an executor", seconds=START)
 
     first.kill_executors()
-    goes_on(pair, twin, "killed")
-    # One that is still starting when its worker dies does not notice, and lives as long as its driver.
+    wait_for_progress(pair, twin, "killed")
+    # An executor that is still starting when its worker is killed would run as long as its driver.
     until(lambda: registered(first) == 2, "the worker starts another executor", seconds=START)
 
     first.kill()
-    goes_on(pair, twin, "killed")
-    assert "us->eu: 2 of 3 tasks" in twin.said
-    until(lambda: not first.left_over(), "all that the worker had started goes with it", seconds=START)
+    wait_for_progress(pair, twin, "killed")
+    assert "us->eu: 2 of 3 tasks" in twin.output
+    until(lambda: not first.left_over(), "all processes of the worker end with it", seconds=START)
 
     executor = Process("executor", tmp_path / "executor.log")
     try:
         executor.launch([str(ROOT / "docker" / "entrypoint"), "executor"], entrypoint(spark, port, tmp_path))
         until(
-            lambda: "Successfully registered" in executor.tail(200), "it registers", seconds=START, logs=executor.quote
+            lambda: "Successfully registered" in executor.tail(200),
+            "it registers",
+            seconds=START,
+            logs=executor.log_excerpt,
         )
         second.kill()
-        goes_on(pair, twin, "killed")
+        wait_for_progress(pair, twin, "killed")
         feed.pause()
         pair.wait_until_equal("killed", seconds=START)
         assert "Traceback" not in executor.tail(1000)
@@ -72,25 +77,25 @@ def test_whoever_is_killed_nothing_is_lost_or_doubled(spark: SparkCluster, pair:
         spark.start_worker(worker)
 
 
-def goes_on(pair: Pair, twin: Twin, topic: str) -> None:
-    """In every partition, not only in those of a task that was left alone."""
+def wait_for_progress(pair: Pair, twin: Twin, topic: str) -> None:
+    """In every partition, not only in those of unaffected tasks."""
     before = pair.ends(topic)
     until(
         lambda: all(now > then + 50 for now, then in zip(pair.ends(topic), before, strict=True)),
-        "every partition goes on",
+        "every partition progresses",
         seconds=START,
-        logs=lambda: f"; {before} were there, now {pair.ends(topic)}; it said:\n{twin.said}",
+        logs=lambda: f"; {before} were there, now {pair.ends(topic)}; output:\n{twin.output}",
     )
 
 
 def registered(worker: SparkWorker) -> int:
-    """How many executors the worker has brought to a driver, by what they have said."""
+    """The number of executors of the worker that registered with a driver, by their logs."""
     return sum("Successfully registered with driver" in log.read_text() for log in worker.folder.rglob("stderr"))
 
 
 def entrypoint(spark: SparkCluster, port: int, folder: Path) -> dict[str, str]:
-    """What Spark's driver puts into the environment of an executor's pod."""
-    (folder / "tini").write_text('#!/bin/sh\nshift 2; exec "$@"\n')  # it is in the image, and does no more
+    """The environment of an executor's pod."""
+    (folder / "tini").write_text('#!/bin/sh\nshift 2; exec "$@"\n')  # replaces the one in the image
     (folder / "tini").chmod(0o755)
     (application,) = spark.state()["activeapps"]
     opens = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch")
@@ -119,7 +124,7 @@ def entrypoint(spark: SparkCluster, port: int, folder: Path) -> dict[str, str]:
 def test_submitted_with_a_packed_environment(
     spark: SparkCluster, pair: Pair, packed: Path, bare: Path, tmp_path: Path
 ) -> None:
-    """Neither driver nor executor has a Python but the packed one; a secret of the configuration is nowhere."""
+    """Driver and executor use only the packed Python; secrets of the configuration are not written anywhere."""
     pair.source.create_topic("submitted", 2)
     feed = pair.feed("submitted")
     feed.flow()
@@ -151,10 +156,10 @@ def test_submitted_with_a_packed_environment(
         )  # fmt: skip
         until(
             lambda: pair.arrived("submitted") > 500, "records arrive",
-            seconds=START, failed=submit.last_words, logs=submit.quote,
+            seconds=START, failed=submit.exit_report, logs=submit.log_excerpt,
         )  # fmt: skip
-        pythons = [pid for worker in spark.workers for pid in worker.pythons()]
-        driver = [pid for pid in usage.tree(submit.pid or 0) if "bin/python" in command(pid).split(" ")[0]]
+        pythons = [pid for worker in spark.workers for pid in worker.python_processes()]
+        driver = [pid for pid in resource_usage.tree(submit.pid or 0) if "bin/python" in command(pid).split(" ")[0]]
         assert pythons
         assert driver
         for pid in (*pythons, *driver):
@@ -175,7 +180,7 @@ def test_submitted_with_a_packed_environment(
 
 
 def foreign(pid: int, homes: tuple[Path, ...]) -> set[str]:
-    """Files of code that a process has loaded from anywhere but there; those of glibc every machine has."""
+    """Code files that a process has loaded from outside `homes`, except those of glibc."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     files = {line.split(maxsplit=5)[5] for line in maps.splitlines() if " /" in line and "r-xp" in line}
     glibc = ("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0",

@@ -1,4 +1,4 @@
-"""A flow's snapshot, put together from what its tasks report, in whatever order and however often they begin anew."""
+"""The status of a flow, from reports in any order and after any number of task restarts."""
 
 import random
 import time
@@ -6,36 +6,96 @@ from typing import Any
 
 import pytest
 
-from twinlog.status.board import Board
+from twinlog.journal.messages import Report, SupervisorReport
 from twinlog.status.flow import FlowStatus, LostRange
-from twinlog.tracking.journal import Bulletin, Report
+from twinlog.status.flow_board import FlowBoard
+from twinlog.status.topic import topics_of
 
 
 def report(second: float, epoch: int = 1, task: int = 0, attempt: int = 0, *, run: str = "run", events: Any = (), **partitions: Any) -> Report:  # fmt: skip
-    """`partitions`: `orders_3={...}` is what is told of partition 3 of orders."""
+    """`partitions`: `orders_3={...}` is the report of partition 3 of orders."""
     content = {}
-    for name, told in partitions.items():
+    for name, values in partitions.items():
         topic, _, partition = name.rpartition("_")
-        content[f"{topic}-{partition}"] = {"topic": topic, "partition": int(partition), "remote": f"us.{topic}", **told}
+        content[f"{topic}-{partition}"] = {
+            "topic": topic,
+            "partition": int(partition),
+            "remote": f"us.{topic}",
+            **values,
+        }
     return Report(run, epoch, task, attempt, int(second * 1000), content, list(events))
 
 
 def test_the_newest_word_counts() -> None:
     status = FlowStatus("run")
     status.add(report(1, orders_3={"state": "recovering", "error": "us: no leader", "position": 5, "end": 12}))
-    assert [each.error for each in status.troubled] == ["us: no leader"]
+    assert [each.error for each in status.failing] == ["us: no leader"]
     assert status.lag == 7
     status.add(report(2, orders_3={"state": "running", "position": 12, "end": 12, "target": 12, "latency_ms": 2.5}))
     (found,) = status.partitions.values()
     assert (found.topic, found.partition, found.remote, found.state) == ("orders", 3, "us.orders", "running")
     assert (found.target, found.latency_ms, found.lag) == (12, 2.5, 0)
-    assert not status.troubled
+    assert not status.failing
 
 
-def test_a_lag_that_nobody_knows_is_none() -> None:
+def test_retries_of_a_stopped_partition_are_not_seen() -> None:
+    """Its task retries it, and a new epoch's task begins without a position."""
+    status = FlowStatus("run")
+    refused = {"state": "stopped", "error": "too large", "position": 5, "end": 12, "records": 5, "recoveries": 1}
+    status.add(report(1, orders_3=refused))
+    (found,) = status.partitions.values()
+    for second, epoch, content in (
+        (2, 1, {"state": "recovering", "error": "too large", "position": 5, "end": 12, "records": 5, "recoveries": 1}),
+        (3, 1, {"state": "running", "position": 5, "end": 12, "records": 5, "recoveries": 1}),
+        (4, 1, {**refused, "recoveries": 3}),
+        (5, 2, {"state": "recovering", "position": -1, "end": -1}),
+        (6, 2, {"state": "running", "position": 5, "end": 14}),
+        (7, 2, {"state": "stopped", "error": "too large", "position": 5, "end": 14, "recoveries": 2}),
+        (8, 2, {"state": "recovering", "error": "no leader", "position": 5, "end": 14, "recoveries": 2}),
+    ):
+        status.add(report(second, epoch, orders_3=content))
+        assert (found.state, found.error, found.position) == ("stopped", "too large", 5), second
+        assert found.lag == status.lag == max(12, found.end) - 5
+        assert status.total("recoveries") == found.counters["recoveries"] == 1
+        assert [each.error for each in status.failing] == ["too large"]
+    status.add(report(9, 2, orders_3={"state": "running", "position": 6, "end": 14, "records": 1, "recoveries": 3}))
+    assert (found.state, found.error, found.lag) == ("running", "", 8)
+    assert status.total("recoveries") == 2
+    assert not status.failing
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"state": "running", "position": 0, "end": 50, "records": 7},  # a new topic of that name
+        {"state": "running", "position": 12, "end": 12, "records": 5},  # its records were deleted
+        {"state": "running", "position": 5, "end": 5, "records": 5},  # there is nothing to copy any more
+        {"state": "done", "position": 5, "end": 5, "records": 5},
+    ],
+)
+def test_a_partition_that_has_passed_the_cause_resumes(content: dict[str, Any]) -> None:
+    status = FlowStatus("run")
+    status.add(report(1, orders_3={"state": "stopped", "error": "stuck", "position": 5, "end": 12, "records": 5}))
+    status.add(report(2, orders_3=content))
+    (found,) = status.partitions.values()
+    assert (found.state, found.error, found.position) == (content["state"], "", content["position"])
+
+
+def test_a_partition_that_waits_for_a_transaction_for_long_is_blocked() -> None:
+    status = FlowStatus("run")
+    status.add(report(100, orders_3={"state": "running", "position": 5, "end": 5}, orders_4={"state": "done"}))
+    status.add(report(101, orders_3={"state": "running", "position": 5, "end": 12, "stable": 5}))
+    found = status.partitions["orders-3"]
+    assert (found.state, found.state_at(110), found.state_at(120)) == ("running", "running", "blocked")
+    assert [each.state for each in topics_of(status.partitions.values(), 120)] == ["blocked"]
+    status.add(report(121, orders_3={"state": "recovering", "error": "no", "position": 5, "end": 12, "stable": 5}))
+    assert found.state_at(130) == "recovering", "an error is the better reason"
+
+
+def test_an_unknown_lag_is_none() -> None:
     status = FlowStatus("run")
     status.add(report(1, orders_0={"position": -1, "end": 100}, orders_1={"position": 3, "end": -1}))
-    status.add(report(2, orders_2={"position": 9, "end": 8}))  # the end is told later than the position
+    status.add(report(2, orders_2={"position": 9, "end": 8}))  # the end is reported later than the position
     assert status.lag == 0
 
 
@@ -64,7 +124,7 @@ def test_what_no_task_has_any_more_is_forgotten_but_not_what_it_carried() -> Non
     assert len(status.partitions) == 2, "its task may just be slower than the others"
     status.add(report(9, 2, orders_0={"records": 2}))
     assert list(status.partitions) == ["orders-0"]
-    assert not status.troubled
+    assert not status.failing
     assert status.total("records") == 17
 
 
@@ -74,8 +134,8 @@ def test_the_planner_has_no_partitions_and_is_in_no_epoch() -> None:
     status.add(report(100, -1, -1, events=[{"kind": "left out", "text": "topic x is left out"}]))
     assert status.epoch == 5
     assert list(status.partitions) == ["orders-0"]
-    assert [event["text"] for event in status.news()] == ["topic x is left out"]
-    assert status.news() == [], "news are told once"
+    assert [event["text"] for event in status.take_events()] == ["topic x is left out"]
+    assert status.take_events() == [], "each event is returned once"
     assert len(status.events) == 1
 
 
@@ -83,7 +143,7 @@ def test_other_runs_are_not_ours() -> None:
     status = FlowStatus("run")
     status.add(report(1, run="another", orders_0={"records": 1}, events=[{"text": "x"}]))
     assert not status.partitions
-    assert not status.news()
+    assert not status.take_events()
 
 
 def test_latency_is_of_the_newest_report() -> None:
@@ -111,13 +171,13 @@ def test_rates_end_with_the_reports() -> None:
     assert status.rates() == (0.0, 0.0)
 
 
-def test_what_a_partition_tells_of_itself() -> None:
+def test_the_fields_of_a_partition() -> None:
     now = time.time()
     status = FlowStatus("run", "us->eu", "us", "eu")
-    place = {"state": "running", "lane": "fast", "position": 5, "end": 5, "start": 1, "target": 4, "records": 5}
-    status.add(report(now - 2, orders_0={**place, "latency_ms": 8.0, "latency": [2, 20.0, 8.0, 12.0]}))
+    tp = {"state": "running", "lane": "fast", "position": 5, "end": 5, "start": 1, "target": 4, "records": 5}
+    status.add(report(now - 2, orders_0={**tp, "latency_ms": 8.0, "latency": [2, 20.0, 8.0, 12.0]}))
     status.add(
-        report(now - 1, orders_0={**place, "age_ms": 3.0, "age": [1, 3.0, 3.0, 3.0], "lane": "rebuild", "records": 9})
+        report(now - 1, orders_0={**tp, "age_ms": 3.0, "age": [1, 3.0, 3.0, 3.0], "lane": "rebuild", "records": 9})
     )
     (found,) = status.partitions.values()
     assert (found.lane, found.start, found.task) == ("rebuild", 1, 0)
@@ -160,7 +220,7 @@ def test_topics_are_the_sums_of_their_partitions() -> None:
     assert status.lag_seconds is None
 
 
-def test_lost_ranges_are_told_in_numbers() -> None:
+def test_lost_ranges_have_offsets() -> None:
     status = FlowStatus("run")
     status.add(
         report(
@@ -194,9 +254,9 @@ def test_executors_are_those_of_the_epoch() -> None:
 def test_latency_of_several_tasks_is_that_of_the_middle_and_of_the_slowest() -> None:
     status = FlowStatus("run")
     for task, (second, middle) in enumerate(((100, 900.0), (119, 1.0), (120, 3.0), (120, 2.0))):
-        told = {"": {"latency_p50_ms": middle, "latency_p99_ms": 10 * middle}}
-        status.add(Report("run", 1, task, 0, second * 1000, told, []))
-    assert (status.latency_p50_ms, status.latency_p99_ms) == (2.0, 30.0), "the first was heard of long ago"
+        content = {"": {"latency_p50_ms": middle, "latency_p99_ms": 10 * middle}}
+        status.add(Report("run", 1, task, 0, second * 1000, content, []))
+    assert (status.latency_p50_ms, status.latency_p99_ms) == (2.0, 30.0), "the first report is too old"
 
 
 def test_history_has_a_point_about_every_five_seconds() -> None:
@@ -219,37 +279,37 @@ def test_readers_in_other_threads_are_not_disturbed() -> None:
     assert len(status.partitions) == 2
 
 
-def test_a_board_finds_flows_by_their_names() -> None:
+def test_a_board_finds_flows_by_name() -> None:
     one, two = FlowStatus("a", "us->eu"), FlowStatus("b", "us->eu (audit)")
-    board = Board([one])
+    board = FlowBoard([one])
     before = board.flows
     board.show([one, two])
     assert board.flow("us->eu (audit)") is two
     assert board.flow("eu->us") is None
-    assert before == [one], "whoever reads it goes on with what he has"
+    assert before == [one], "a reader keeps the list that it has"
 
 
 def test_running_sums_are_right_after_many_reports() -> None:
-    """They are kept, not added up anew: held against the long way."""
+    """They are updated incrementally; compared with a full sum."""
     noise = random.Random(3)
     status = FlowStatus("run")
     for second in range(300):
         epoch = 1 + second // 40
-        told: dict[str, Any] = {
+        content: dict[str, Any] = {
             f"t_{noise.randrange(20)}": {
                 "position": noise.randrange(-1, 50), "end": noise.randrange(-1, 60), "records": second % 40,
                 "error": noise.choice(["", "x"]), "state": noise.choice(["running", "stopped"]),
             }
             for _ in range(5)
         }  # fmt: skip
-        status.add(report(second, epoch, **told))
+        status.add(report(second, epoch, **content))
         there = status.partitions.values()
         assert status.lag == sum(each.lag for each in there)
         assert {id(each) for each in status.behind} == {id(each) for each in there if each.position < each.end}
-        assert {id(each) for each in status.troubled} == {id(each) for each in there if each.error}
+        assert {id(each) for each in status.failing} == {id(each) for each in there if each.error}
 
 
-def test_what_becomes_of_a_flow_is_an_event_for_those_who_look_later() -> None:
+def test_state_changes_are_events_for_observers() -> None:
     flow = FlowStatus("run")
     for at, (state, starts, error) in enumerate(
         [
@@ -258,13 +318,27 @@ def test_what_becomes_of_a_flow_is_an_event_for_those_who_look_later() -> None:
         ],
         start=1,
     ):  # fmt: skip
-        flow.bulletin(Bulletin("us->eu", "run", 1, at, state, error, 2, starts, None, None))
+        flow.supervisor_report(SupervisorReport("us->eu", "run", 1, at, state, error, 2, starts, None, None))
     assert [(each["kind"], each["text"], each["time"]) for each in flow.events] == [
-        ("running", "it runs", 2),
-        ("retrying", "it has ended and starts again: no route", 4),
-        ("retrying", "it has ended and starts again: no route", 5),
-        ("running", "it runs", 6),
-        ("paused", "it is paused", 7),
-        ("running", "it runs", 8),
+        ("running", "running", 2),
+        ("retrying", "failed, restarting: no route", 4),
+        ("retrying", "failed, restarting: no route", 5),
+        ("running", "running", 6),
+        ("paused", "paused", 7),
+        ("running", "running", 8),
     ]
-    assert flow.news() == []
+    assert flow.take_events() == []
+
+
+def test_topics_that_are_left_out_stay_known() -> None:
+    """By what they are about: a longer list replaces the shorter one, and a keyframe carries them on."""
+    status = FlowStatus("run", "us->eu")
+    events = [
+        {"kind": "cycle", "about": "eu", "amount": 1, "text": "1 topic is not replicated"},
+        {"kind": "left out", "text": "topic x is left out"},
+        {"kind": "cycle", "about": "eu", "amount": 2, "text": "2 topics are not replicated"},
+    ]
+    status.add(report(100, -1, -1, events=events))
+    known = {"eu": "2 topics are not replicated", "topic x is left out": "topic x is left out"}
+    assert status.left_out == known
+    assert FlowStatus.of_head("run", "us->eu", status.head(), ()).left_out == known

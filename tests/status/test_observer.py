@@ -6,22 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.status.made import made_report
 
+from lab.cluster import Cluster
+from lab.mirrormaker import mirror_properties
+from lab.waiting import until
+from tests.status.samples import made_report
 from twinlog.config import load
 from twinlog.config.flows import FlowConfig
 from twinlog.config.properties import properties_text
-from twinlog.lab.cluster import Cluster
-from twinlog.lab.peer import mirror_properties
-from twinlog.lab.waiting import until
+from twinlog.journal.messages import REPORTS, SupervisorReport, journal_topic
+from twinlog.kafka.topic_writer import write
 from twinlog.model import TopicPartition
-from twinlog.runtime.flow_run import FlowRun, client_of
-from twinlog.runtime.herald import Crier, News
-from twinlog.runtime.listener import Listener
+from twinlog.runtime.flow_run import FlowRun
+from twinlog.runtime.report_listener import ReportListener
+from twinlog.runtime.status_publisher import FlowPublisher, FlowState
 from twinlog.status.flow import FlowStatus
 from twinlog.status.observer import Observer
-from twinlog.tracking.journal import REPORTS, Bulletin, journal_topic
-from twinlog.upkeep.internal import appear, write
+from twinlog.sync.flow_clients import FlowClients
+from twinlog.sync.internal_topics import wait_for_topics
 
 pytestmark = pytest.mark.broker
 
@@ -54,12 +56,12 @@ class Journal:
 
     def __init__(self, config: FlowConfig) -> None:
         self.config = config
-        self._client = client_of(config, "target")
+        self._client = FlowClients(config).client("data.producer")
         self._place = TopicPartition(journal_topic(config.flow.source), REPORTS)
         self._client.create_topic(self._place.topic, 2, 1, {})
-        appear(self._client, {self._place.topic: 2})
-        self._criers: list[Crier] = []
-        self._listeners: list[Listener] = []
+        wait_for_topics(self._client, {self._place.topic: 2})
+        self._publishers: list[FlowPublisher] = []
+        self._listeners: list[ReportListener] = []
 
     def put(self, value: bytes, time_ms: float | None = None) -> None:
         write(self._client, self._place, [(int(time_ms or time.time() * 1000), None, value)])
@@ -67,21 +69,21 @@ class Journal:
     def report(self, run: str, step: int, **manner: Any) -> None:
         self.put(made_report(run, time.time(), 3, 2, step=step, **manner).encode())
 
-    def run(self) -> tuple[FlowRun, Listener, Crier]:
+    def run(self) -> tuple[FlowRun, ReportListener, FlowPublisher]:
         """A process that runs the flow, as far as others can tell."""
         flow = FlowRun(self.config, 2)
-        listener = Listener(flow)
+        listener = ReportListener(flow)
         self._listeners.append(listener)
-        hear(listener, lambda: flow.heard >= 0)
-        crier = Crier(flow)
-        self._criers.append(crier)
-        return flow, listener, crier
+        on_record(listener, lambda: flow.journal_offset >= 0)
+        publisher = FlowPublisher(flow)
+        self._publishers.append(publisher)
+        return flow, listener, publisher
 
     def close(self) -> None:
         for listener in self._listeners:
             listener.finish(_nothing)
-        for crier in self._criers:
-            crier.close(3)
+        for publisher in self._publishers:
+            publisher.close(3)
         self._client.close()
 
 
@@ -89,9 +91,9 @@ def _nothing(flow: str, text: str) -> None:
     del flow, text
 
 
-def hear(listener: Listener, heard: Callable[[], bool]) -> None:
+def on_record(listener: ReportListener, heard: Callable[[], bool]) -> None:
     def heard_by_now() -> bool:
-        listener.take(_nothing)
+        listener.apply_reports(_nothing)
         return heard()
 
     until(heard_by_now, "what is reported should be heard", seconds=30)
@@ -100,72 +102,72 @@ def hear(listener: Listener, heard: Callable[[], bool]) -> None:
 def seen(config: FlowConfig) -> FlowStatus:
     observer = Observer(config)
     try:
-        observer.look()
+        observer.observe()
         return observer.status
     finally:
         observer.close()
 
 
-def test_a_journal_that_is_not_there_belongs_to_a_flow_that_nobody_has_run(config: FlowConfig) -> None:
+def test_without_a_journal_the_flow_has_never_run(config: FlowConfig) -> None:
     status = seen(config)
-    assert (status.state, status.told_ms, status.lag, status.unseen) == ("silent", 0, 0, "")
+    assert (status.state, status.reported_ms, status.lag, status.observation_error) == ("silent", 0, 0, "")
 
 
-def test_whoever_comes_later_knows_as_much(config: FlowConfig, journal: Journal) -> None:
-    flow, listener, crier = journal.run()
+def test_a_later_observer_has_the_same_status(config: FlowConfig, journal: Journal) -> None:
+    flow, listener, publisher = journal.run()
     journal.report(flow.run, 1)
     journal.report(flow.run, 5)
-    hear(listener, lambda: flow.status.total("records") == 30)
+    on_record(listener, lambda: flow.status.total("records") == 30)
     flow.starts = 3
-    crier.tell(News(flow, "running"))  # a run with a past: the keyframe is written at once
+    publisher.publish(FlowState(flow, "running"))  # a run with a past: the keyframe is written at once
     journal.report(flow.run, 9, lag=4)  # and one that is not in it
 
     until(lambda: seen(config).total("records") == 54, "all of it should be known", seconds=30)
     status = seen(config)
     assert (status.run, status.state, status.tasks, status.starts) == (flow.run, "running", 2, 3)
     assert (status.lag, len(status.partitions)) == (24, 6)
-    listener.take(_nothing)
+    listener.apply_reports(_nothing)
     assert status.total("records") == flow.status.total("records")
 
-    crier.tell(News(flow, "idle"), last=True)
-    crier.close(5)
+    publisher.publish(FlowState(flow, "idle"), last=True)
+    publisher.close(5)
     assert seen(config).state == "stopped"
     assert seen(config).total("records") == 54
 
 
 def test_it_begins_with_the_keyframe_and_not_with_what_was_before(config: FlowConfig, journal: Journal) -> None:
-    flow, listener, crier = journal.run()
+    flow, listener, publisher = journal.run()
     journal.report(flow.run, 2)
-    hear(listener, lambda: flow.status.total("records") == 12)
+    on_record(listener, lambda: flow.status.total("records") == 12)
     flow.status.events.append({"time": 1, "kind": "only here", "text": "no report has it"})
-    crier.tell(News(flow, "running"))
-    crier.tell(News(flow, "retrying"))  # its bulletin names the keyframe
-    until(lambda: seen(config).state == "retrying", "the bulletin should be read", seconds=20)
+    publisher.publish(FlowState(flow, "running"))
+    publisher.publish(FlowState(flow, "retrying"))  # its bulletin names the keyframe
+    until(lambda: seen(config).state == "retrying", "the bulletin should be read", seconds=60)
     assert [event["kind"] for event in seen(config).events if event["kind"] == "only here"] == ["only here"]
 
 
 def test_a_successor_is_seen_and_a_process_that_is_gone_is_missed(config: FlowConfig, journal: Journal) -> None:
     now = int(time.time() * 1000)
 
-    def bulletin(run: str, began: int, ago: int) -> bytes:
-        return Bulletin(str(config), run, began, now - ago, "running", tasks=1).encode()
+    def supervisor_report(run: str, began: int, ago: int) -> bytes:
+        return SupervisorReport(str(config), run, began, now - ago, "running", tasks=1).encode()
 
-    journal.put(bulletin("first", 100, 300_000), now - 300_000)
+    journal.put(supervisor_report("first", 100, 300_000), now - 300_000)
     journal.report("first", 7)
     status = seen(config)
-    assert (status.run, status.state, status.told_ms) == ("first", "silent", now - 300_000)
-    assert "was last heard of 5 min ago" in status.health().reasons[0]
-    journal.put(bulletin("second", 200, 0))
+    assert (status.run, status.state, status.reported_ms) == ("first", "silent", now - 300_000)
+    assert "no report since 5 min ago" in str(status.health().reasons[0])
+    journal.put(supervisor_report("second", 200, 0))
     journal.report("second", 3)
-    journal.put(bulletin("first", 100, -500))  # its last words, after the second has begun
+    journal.put(supervisor_report("first", 100, -500))  # its last words, after the second has begun
     status = seen(config)
     assert (status.run, status.state, status.total("records")) == ("second", "running", 18)
 
 
-def test_what_others_write_to_the_journal_disturbs_nobody(config: FlowConfig, journal: Journal) -> None:
+def test_records_of_others_in_the_journal_are_ignored(config: FlowConfig, journal: Journal) -> None:
     now = int(time.time() * 1000)
     for value in (b"", b"{}", b"\xff" * 50, b"\x00frame\x00junk", b'{"bulletin": {"flow": 3}}'):
         journal.put(value)
-    journal.put(Bulletin(str(config), "run", now, now, "running", keyframe=0).encode())  # there is none
+    journal.put(SupervisorReport(str(config), "run", now, now, "running", keyframe=0).encode())  # there is none
     journal.report("run", 4)
     assert seen(config).total("records") == 24

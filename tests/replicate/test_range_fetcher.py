@@ -1,0 +1,85 @@
+"""Ranges of offsets fetched side by side over a long link: every record once and in order, whatever the log is like."""
+
+import random
+from typing import Any
+
+import pytest
+
+from lab import batches, corner_case_topics
+from lab.batches import Record
+from lab.cluster import Cluster
+from lab.proxy import Proxy
+from lab.raw_protocol import RawProtocol
+
+pytestmark = pytest.mark.broker
+RECORDS = 30_000
+
+
+def _fill(cluster: Cluster, topic: str) -> None:
+    """About 30 MB, in batches of different sizes."""
+    rng = random.Random(5)
+    with RawProtocol(cluster.client_properties()) as wire:
+        at = 0
+        while at < RECORDS:
+            count = min(rng.randrange(1, 200), RECORDS - at)
+            some = [
+                Record(1_700_000_000_000 + n, b"k%d" % n, rng.randbytes(rng.randrange(2000)))
+                for n in range(at, at + count)
+            ]
+            wire.produce(topic, 0, batches.encode(some))
+            at += count
+
+
+def test_a_partition_far_behind_is_fetched_in_ranges(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
+    us.create_topic(topic)
+    _fill(us, topic)
+    with Proxy(us) as far:
+        far.delay(0.02)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="0")
+        with flow.start() as running:
+            running.until(lambda: len(running.relay.fetcher.ranges.connections) > 1, "ranges are fetched", seconds=60)
+            running.until(lambda: running[topic].target.acked_position == RECORDS, "copied", seconds=120)
+            assert running[topic].report.counters.recoveries == 0
+    flow.until_equal(topic, seconds=0)
+
+
+def test_corner_case_topics_over_a_long_link(us: Cluster, eu: Cluster, mirror: Any) -> None:
+    """Ranges so small that every topic has many: transactions, compaction, gaps, all codecs, old formats."""
+    topics = corner_case_topics.create_all(us, "range-")
+    for topic in topics.values():
+        count = _count(us, topic)
+        eu.create_topic(f"us.{topic}", count, 1, {"retention.ms": "-1", "max.message.bytes": str(8 << 20)})
+    with Proxy(us) as far:
+        far.delay(0.006)
+        flow = mirror(
+            us,
+            eu,
+            "range-.*",
+            us__bootstrap__servers=far.bootstrap,
+            us__consumer__max__partition__fetch__bytes="3000",
+            twinlog__fetch__connections="0",
+        )
+        copied = flow.copy()
+        assert copied.relay.fetcher.ranges.responses > 20
+    assert all(p.report.counters.recoveries == 0 for p in copied.relay.partitions), str(copied)
+    for topic in topics.values():
+        flow.until_equal(topic, seconds=0, codecs=True)
+
+
+def _count(cluster: Cluster, topic: str) -> int:
+    with cluster.admin() as admin:
+        return len(admin.describe_topics([topic])[0]["partitions"])
+
+
+def test_connections_that_are_cut_lose_nothing(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
+    us.create_topic(topic)
+    _fill(us, topic)
+    with Proxy(us) as far:
+        far.delay(0.02)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="0")
+        with flow.start() as running:
+            for part in range(1, 6):
+                running.until(lambda part=part: running[topic].source.position > part * 4000, "progress", seconds=60)
+                far.cut()
+            running.until(lambda: running[topic].target.acked_position == RECORDS, "copied", seconds=120)
+    flow.until_equal(topic, seconds=0)
