@@ -166,3 +166,13 @@ def test_complete_responses_are_returned_before_the_close_is_reported(
     assert connection._pool.in_use == 0
     with pytest.raises(OSError, match="closed"):
         connection.receive()
+
+
+def test_the_last_byte_can_be_withheld(pair: tuple[Connection, socket.socket]) -> None:
+    connection, broker = pair
+    connection.send([b"\0\0\0\0\0\0\0\x07", memoryview(b"records")], "token", withhold_last_byte=True)
+    assert broker.recv(100) == b"\0\0\0\x0f\0\0\0\0\0\0\0\x07record"
+    assert not connection.unsent
+    connection.complete()
+    assert broker.recv(100) == b"s"
+    assert list(connection.waiting) == ["token"]

@@ -175,7 +175,15 @@ class SourceSettings(TopicSettings):
             "How many connections a task may use per source broker to fetch partitions that are far behind over a long "
             "link (round trip of 5 ms or more). 0: as many as increase the throughput, up to 32.", at_least(0),
         ),
-    ] = 1  # fmt: skip
+    ] = 0  # fmt: skip
+    twinlog_produce_connections: Annotated[
+        int,
+        Key(
+            "twinlog.produce.connections", Kind.INT,
+            "How many connections a task may use per target broker over a long link (round trip of 5 ms or more). "
+            "0: as many as increase the throughput, up to 32.", at_least(0),
+        ),
+    ] = 0  # fmt: skip
     twinlog_epoch_seconds: Annotated[
         int,
         Key(

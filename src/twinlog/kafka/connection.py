@@ -96,6 +96,7 @@ class Connection:
         self._largest = largest
         self._pool = pool
         self._out: deque[memoryview] = deque()
+        self._withheld = b""  # the last byte of the newest frame, until `complete`
         self._scratch = memoryview(bytearray(_SCRATCH))
         self._have = 0  # bytes in the scratch buffer
         self._large: Buffer | None = None  # a frame that is larger than the scratch buffer
@@ -109,12 +110,21 @@ class Connection:
         self.correlation = (self.correlation + 1) & 0x7FFFFFFF
         return self.correlation
 
-    def send(self, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> None:
-        """`parts` are one frame without its size. Sends what the socket accepts now, and queues the rest."""
+    def send(
+        self, parts: Sequence[bytes | bytearray | memoryview], token: Any, *, withhold_last_byte: bool = False
+    ) -> None:
+        """`parts` are one frame without its size. Sends what the socket accepts now, and queues the rest.
+
+        Without its last byte a broker does not handle a request; nothing else may be sent until `complete`.
+        """
         self.waiting.append(token)
         self._ids.append(bytes(parts[0][4:8]))
         size = sum(map(len, parts))
         frame = [_SIZE.pack(size), *parts]
+        if withhold_last_byte:
+            self._withheld = bytes(frame[-1][-1:])
+            frame[-1] = memoryview(frame[-1])[:-1]
+            size -= 1
         sent = 0
         if self._plain and not self._out and len(frame) <= _IOV_MAX:
             with contextlib.suppress(BlockingIOError):
@@ -125,6 +135,12 @@ class Connection:
             frame = [b"".join(frame)]
         self._out.extend(memoryview(part) for part in frame if part)  # an empty part would never count as sent
         self._sent(sent)
+        self.flush()
+
+    def complete(self) -> None:
+        """Sends the last byte of a frame. Raises OSError if the connection is lost."""
+        self._out.append(memoryview(self._withheld))
+        self._withheld = b""
         self.flush()
 
     @property

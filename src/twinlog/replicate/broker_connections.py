@@ -12,6 +12,7 @@ from twinlog.config.flows import Client as ClientConfig
 from twinlog.errors import TwinlogError
 from twinlog.kafka.blocking_connection import BlockingConnection, connect
 from twinlog.kafka.connection import MAX_FRAME_BYTES, Buffer, Connection, Pool
+from twinlog.replicate.connection_count import LONG_ROUND_TRIP
 from twinlog.replicate.loop_executor import LoopExecutor
 
 _FIRST_PAUSE: Final = 0.05
@@ -27,6 +28,7 @@ class BrokerConnection:
     failures: int = 0
     muted_until: float = 0.0  # nothing is sent before (throttle_time_ms)
     round_trip: float = 0.0  # seconds, measured when it was opened
+    is_further: bool = False  # one of several to a broker that is known to be far away
     last_activity_at: float = 0.0  # when the first open request was sent, or the last response came
     renew_at: float = math.inf  # when to open a successor, before the session ends (connections.max.reauth.ms)
     successor: BlockingConnection | None = (
@@ -56,7 +58,7 @@ class BrokerConnections(ABC, Generic[L]):
         self.alias = alias
         self.config = config
         self.client_id = client_id
-        self.connections: dict[int, L] = {}
+        self.connections: dict[int | tuple[int, int], L] = {}  # by broker id; further ones: id and number
         self.brokers: dict[int, tuple[str, int]] = {}
         self.stopping = False
         self.pool = Pool(max_idle=32 << 20)
@@ -78,12 +80,22 @@ class BrokerConnections(ABC, Generic[L]):
             self.failed(broker, f"cluster {self.alias}: broker {broker.node} is not in the metadata; retrying")
             return
         broker.connecting = True
-        self._connect_in_thread(address, lambda blocking, error: self._connected(broker, blocking, error))
+        self._connect_in_thread(broker, address, lambda blocking, error: self._connected(broker, blocking, error))
 
     def _connect_in_thread(
-        self, address: tuple[str, int], done: Callable[[BlockingConnection | None, Exception | None], None]
+        self, broker: L, address: tuple[str, int], done: Callable[[BlockingConnection | None, Exception | None], None]
     ) -> None:
-        self._executor.run(lambda: connect(self.config, *address, self.client_id), done)
+        def work() -> BlockingConnection:
+            blocking = connect(self.config, *address, self.client_id)
+            try:
+                if not broker.is_further:
+                    blocking.measure_round_trip(LONG_ROUND_TRIP)
+            except (OSError, TwinlogError):
+                blocking.close()
+                raise
+            return blocking
+
+        self._executor.run(work, done)
 
     def _connected(self, broker: L, blocking: BlockingConnection | None, error: Exception | None) -> None:
         broker.connecting = False
@@ -130,7 +142,7 @@ class BrokerConnections(ABC, Generic[L]):
                 broker.successor = blocking
                 self.pump(broker)
 
-        self._connect_in_thread(address, done)
+        self._connect_in_thread(broker, address, done)
 
     def can_send(self, broker: L) -> bool:
         """Whether requests may be sent. Switches to the successor, if any, once no request is open."""
@@ -145,14 +157,32 @@ class BrokerConnections(ABC, Generic[L]):
         self._use(broker, blocking)
         return True
 
-    def send(self, broker: L, parts: Sequence[bytes | bytearray | memoryview], token: Any) -> bool:
+    def send(
+        self,
+        broker: L,
+        parts: Sequence[bytes | bytearray | memoryview],
+        token: Any,
+        *,
+        withhold_last_byte: bool = False,
+    ) -> bool:
         """Whether the connection is still open."""
         connection = broker.connection
         assert connection is not None
         if not connection.waiting:
             broker.last_activity_at = time.monotonic()
+        return self._written(broker, lambda: connection.send(parts, token, withhold_last_byte=withhold_last_byte))
+
+    def complete(self, broker: L) -> bool:
+        """Sends the byte that was withheld. Whether the connection is still open."""
+        assert broker.connection is not None
+        broker.last_activity_at = time.monotonic()
+        return self._written(broker, broker.connection.complete)
+
+    def _written(self, broker: L, write: Callable[[], None]) -> bool:
+        connection = broker.connection
+        assert connection is not None
         try:
-            connection.send(parts, token)
+            write()
         except OSError as error:
             self.drop(broker, error.strerror or str(error))
             return False
@@ -205,16 +235,19 @@ class BrokerConnections(ABC, Generic[L]):
             self.drop(broker, reason)
 
     def drop(self, broker: L, reason: str) -> None:
-        connection = broker.connection
-        if connection is None:
-            return
+        if broker.connection is not None:
+            tokens = self.disconnect(broker)
+            broker.retry_at = time.monotonic() + _FIRST_PAUSE
+            self.lost(broker, tokens, f"cluster {self.alias}: broker {broker.node}: {reason}")
+
+    def disconnect(self, broker: L) -> list[Any]:
+        """Closes the connection, without calling `lost`. Returns the tokens of its open requests."""
+        connection, broker.connection = broker.connection, None
+        assert connection is not None
         self._selector.unregister(connection.sock)
-        broker.connection = None
-        broker.retry_at = time.monotonic() + _FIRST_PAUSE
-        tokens = list(connection.waiting)
         connection.close()
         self._close_successor(broker)
-        self.lost(broker, tokens, f"cluster {self.alias}: broker {broker.node}: {reason}")
+        return list(connection.waiting)
 
     def close(self) -> None:
         self.stopping = True

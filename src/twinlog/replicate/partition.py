@@ -182,6 +182,7 @@ class TargetSide:
     # producer that it does not know: if it refused the first batch and accepted the second, the first would be missing.
     # So after that time one batch is sent at a time, and the others are held.
     producer_known_until_ms: float = 0.0
+    one_at_a_time: bool = False  # the same for a far broker, which has received the others except for their last byte
     held: deque[OutboundBatch] = field(default_factory=deque)
     queue: deque[OutboundBatch] = field(default_factory=deque)
     in_flight: deque[OutboundBatch] = field(default_factory=deque)

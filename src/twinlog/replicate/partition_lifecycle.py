@@ -202,6 +202,7 @@ class PartitionLifecycle:
 
     def _discard_pending(self, partition: Partition) -> None:
         self._pending.remove(partition.target.leader, partition.target.pending_bytes)
+        in_flight = list(partition.target.in_flight)
         partition.discard_pending()
         self._fetcher.remove(partition)
-        self._producer.remove(partition)
+        self._producer.remove(partition, in_flight)

@@ -20,10 +20,9 @@ from twinlog.kafka import error_codes
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import BY_ID, FetchedPartition, Session, WantedPartition
 from twinlog.replicate.broker_connections import BrokerConnection, BrokerConnections
-from twinlog.replicate.connection_count import ConnectionCount
+from twinlog.replicate.connection_count import LONG_ROUND_TRIP, ConnectionCount
 from twinlog.replicate.partition import Partition, State
 
-LONG_ROUND_TRIP: Final = 0.005  # seconds: below, one connection carries more than 20 MB/s
 _WORTH_RANGES: Final = 2  # ranges that a partition must be behind
 _AVOID_SECONDS: Final = 30.0
 _SESSIONLESS: Final = -1  # the epoch of a request outside of any fetch session
@@ -133,7 +132,7 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
             if not partitions:
                 continue
             for _ in range(count.wanted(now) - len(opened)):
-                self.connections[len(self.connections)] = broker = RangeConnection(node)
+                self.connections[len(self.connections)] = broker = RangeConnection(node, is_further=True)
                 opened.append(broker)
             for broker in opened[: count.wanted(now)]:
                 self.pump(broker)

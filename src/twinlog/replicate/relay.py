@@ -64,6 +64,7 @@ class Relay:
         self.producer = TargetProducer(
             self,
             timeout_ms=int(spec.target_request_timeout * 800),
+            max_connections=spec.produce_connections,
             request_timeout=spec.target_request_timeout,
             alias=spec.flow.target,
             config=spec.target,
@@ -168,6 +169,8 @@ class Relay:
         The broker goes by record timestamps: it may drop the state of a producer whose newest record is a day old
         (producer.id.expiration.ms) at any time, and it accepts any sequence number from an unknown producer. If it then
         refused the first of several batches and accepted the second, the first would be missing.
+
+        A far broker can receive several, as long as it handles the next one only when the last one is acknowledged.
         """
         target, now = partition.target, time.time() * 1000
         held = target.held
@@ -176,6 +179,11 @@ class Relay:
             now < target.producer_known_until_ms
             and now < min(batch.max_timestamp for batch in pending) + self._lifecycle.producer_retention_ms
         ):
+            target.one_at_a_time = False
+            self.producer.put(partition, list(held))
+            held.clear()
+        elif self.producer.is_far(partition):
+            target.one_at_a_time = True
             self.producer.put(partition, list(held))
             held.clear()
         elif not target.in_flight and not target.queue:

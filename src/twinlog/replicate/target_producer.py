@@ -1,8 +1,10 @@
-"""Produces to the target: one connection per broker, up to five requests in flight, one batch per partition in each."""
+"""Produces to the target: one connection per broker, up to five requests in flight, one batch per partition in each.
+
+Brokers that are far away get several connections: see parallel_producer.py.
+"""
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from twinlog.errors import ProtocolError
@@ -10,12 +12,13 @@ from twinlog.kafka import produce
 from twinlog.kafka.batch import next_sequence, stamp
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.produce import Outcome
-from twinlog.replicate.broker_connections import BrokerConnection, BrokerConnections
+from twinlog.replicate.broker_connections import BrokerConnections
+from twinlog.replicate.parallel_producer import ParallelProducer
 from twinlog.replicate.partition import OutboundBatch, Partition
+from twinlog.replicate.target_connection import Request, TargetConnection, release, request_of
 
 # A broker remembers the last five batches of a producer in a partition, and detects duplicates only among those.
 _IN_FLIGHT: Final = 5
-_REQUEST_BYTES: Final = 4 << 20
 _UNSENT_SECONDS: Final = 0.5  # after which a request that the socket does not take is copied out of the fetch buffers
 
 
@@ -25,38 +28,36 @@ class ProduceHandler(Protocol):
     def target_disconnected(self, node: int, partitions: Iterable[Partition], reason: str) -> None: ...
 
 
-# A batch in a request, and the generation of its partition: a response of an earlier generation is ignored.
-Sent = tuple[Partition, int, OutboundBatch]
-Request = dict[tuple[str, int], Sent]
-
-
-@dataclass(slots=True, eq=False)
-class TargetConnection(BrokerConnection):
-    partitions: dict[Partition, None] = field(default_factory=dict)
-    ready: dict[Partition, None] = field(default_factory=dict)  # with queued batches, in turn
-    unsent: Request | None = None  # not yet completely written to the socket
-    unsent_at: float = 0.0
-
-
 class TargetProducer(BrokerConnections[TargetConnection]):
     connection_class = TargetConnection
     largest_answer = produce.MAX_RESPONSE_BYTES
 
-    def __init__(self, handler: ProduceHandler, *, timeout_ms: int, **options: Any) -> None:
+    def __init__(self, handler: ProduceHandler, *, timeout_ms: int, max_connections: int, **options: Any) -> None:
         super().__init__(**options)
         self._handler = handler
         self._timeout_ms = timeout_ms
         self.throttled_ms = 0
+        self.parallel = ParallelProducer(self, max_connections)
 
     def add(self, partition: Partition) -> None:
         broker = self.broker(partition.target.leader)
         broker.partitions[partition] = None
         self.pump(broker)
 
-    def remove(self, partition: Partition) -> None:
+    def remove(self, partition: Partition, in_flight: Iterable[OutboundBatch]) -> None:
+        """`in_flight`: its batches in flight, which are discarded."""
         for broker in self.connections.values():
             broker.partitions.pop(partition, None)
             broker.ready.pop(partition, None)
+        self.parallel.remove(partition, in_flight)
+
+    def reconnect(self, node: int, reason: str) -> None:
+        for broker in [each for each in self.connections.values() if each.node == node]:
+            self.drop(broker, reason)
+
+    def is_far(self, partition: Partition) -> bool:
+        broker = self.connections.get(partition.target.leader)
+        return broker is not None and broker.connection is not None and self.parallel.applies_to(broker)
 
     def put(self, partition: Partition, batches: list[OutboundBatch]) -> None:
         """Queues the batches, with our producer id and sequence numbers in source order."""
@@ -75,11 +76,15 @@ class TargetProducer(BrokerConnections[TargetConnection]):
 
     def pump(self, broker: TargetConnection) -> None:
         now = time.monotonic()
+        broker = broker.primary or broker
         if broker.connection is None:
             if broker.partitions:
                 self.connect(broker, now)
             return
         if not self.can_send(broker):
+            return
+        if self.parallel.applies_to(broker):
+            self.parallel.pump(broker)
             return
         connection = broker.connection
         while (
@@ -88,43 +93,41 @@ class TargetProducer(BrokerConnections[TargetConnection]):
             and broker.unsent is None
             and now >= broker.muted_until
         ):
-            topics: dict[str, list[tuple[int, memoryview]]] = {}
-            request: Request = {}
-            size = 0
-            for partition in list(broker.ready):
-                del broker.ready[partition]
-                batch = partition.target.queue.popleft()
-                partition.target.in_flight.append(batch)
-                if partition.target.queue:
-                    broker.ready[partition] = None  # to the end: the other partitions come first
-                remote = partition.remote
-                topics.setdefault(remote.topic, []).append((remote.partition, batch.view))
-                request[remote] = (partition, partition.generation, batch)
-                size += len(batch.view)
-                if size >= _REQUEST_BYTES:
-                    break
-            correlation = connection.next_correlation()
-            parts = produce.encode(correlation, self.client_id, -1, self._timeout_ms, topics)
-            if not self.send(broker, parts, request):
+            if not self.send_request(broker, request_of(broker.ready, list(broker.ready))):
                 return
-            if connection.unsent:
-                broker.unsent, broker.unsent_at = dict(request), now
-            else:
-                _release(request)
+
+    def send_request(self, broker: TargetConnection, request: Request, *, withhold_last_byte: bool = False) -> bool:
+        """Whether the connection is still open."""
+        connection = broker.connection
+        assert connection is not None
+        topics: dict[str, list[tuple[int, memoryview]]] = {}
+        for (topic, partition), (_, _, batch) in request.items():
+            topics.setdefault(topic, []).append((partition, batch.view))
+            broker.outstanding_bytes += len(batch.view)
+        correlation = connection.next_correlation()
+        parts = produce.encode(correlation, self.client_id, -1, self._timeout_ms, topics)
+        if not self.send(broker, parts, request, withhold_last_byte=withhold_last_byte):
+            return False
+        if connection.unsent:
+            broker.unsent, broker.unsent_at = dict(request), time.monotonic()
+        else:
+            release(request)
+        return True
 
     def flushed(self, broker: TargetConnection) -> None:
         """Releases the batches: they are never sent a second time, since recovery fetches them again."""
         if broker.unsent is not None:
-            _release(broker.unsent)
+            release(broker.unsent)
             broker.unsent = None
             self.pump(broker)
 
     def check(self, now: float) -> None:
+        self.parallel.keep_alive(now)
         super().check(now)
         for broker in self.connections.values():
             if broker.unsent and broker.connection is not None and now - broker.unsent_at > _UNSENT_SECONDS:
                 broker.connection.detach()  # a slow broker must not keep fetch responses of other partitions in memory
-                _release(broker.unsent)
+                release(broker.unsent)
                 broker.unsent = {}
 
     def opened(self, broker: TargetConnection, versions: dict[int, tuple[int, int]]) -> None:
@@ -137,6 +140,9 @@ class TargetProducer(BrokerConnections[TargetConnection]):
         self.pump(broker)
 
     def answered(self, broker: TargetConnection, token: Request, buffer: Buffer) -> None:
+        primary = broker.primary or broker
+        primary.last_activity_at = broker.last_activity_at
+        broker.outstanding_bytes -= sum(len(batch.view) for _, _, batch in token.values())
         try:
             accepted = produce.decode_success(buffer.view)
             if accepted is None:
@@ -149,21 +155,27 @@ class TargetProducer(BrokerConnections[TargetConnection]):
                     partition, generation, batch = token.pop(key)
                     batch.release()
                     if generation == partition.generation:
-                        partition.target.in_flight.popleft()
-                        self._handler.acked(partition, batch, base)
+                        self._acked(partition, batch, base)
             if token:
                 raise ProtocolError("malformed produce response: some partitions of the request are missing")
         finally:
             buffer.release()
-            _release(token)
+            release(token)
         if throttle:
             self.throttled_ms += throttle
-            for partition in broker.partitions:
+            for partition in primary.partitions:
                 if partition.target.acked_position < partition.source.high_watermark:  # the others have nothing to copy
                     partition.report.counters.target_throttled_ms += throttle
                     partition.report.changed = True
-            broker.muted_until = time.monotonic() + throttle / 1000
+            for each in self.connections.values():
+                if each.node == broker.node:
+                    each.muted_until = time.monotonic() + throttle / 1000
         self.pump(broker)
+
+    def _acked(self, partition: Partition, batch: OutboundBatch, base: int) -> None:
+        partition.target.in_flight.popleft()
+        self._handler.acked(partition, batch, base)
+        self.parallel.acknowledged(partition, len(batch.view))
 
     def _some_refused(self, token: Request, buffer: Buffer) -> int:
         response = produce.decode(buffer.view)
@@ -180,20 +192,23 @@ class TargetProducer(BrokerConnections[TargetConnection]):
             if outcome.error:
                 self._handler.refused(partition, batch, outcome)
             else:
-                partition.target.in_flight.popleft()
-                self._handler.acked(partition, batch, outcome.base_offset)
+                self._acked(partition, batch, outcome.base_offset)
         return response.throttle_ms
 
     def lost(self, broker: TargetConnection, tokens: list[Any], reason: str) -> None:
-        broker.unsent = None
-        for request in tokens:
-            _release(request)
-        self._handler.target_disconnected(broker.node, list(broker.partitions), reason)
+        self.parallel.lost(broker)
+        waiting = [
+            partition
+            for request in tokens
+            for partition, generation, _ in request.values()
+            if generation == partition.generation
+        ]
+        broker.close_requests(tokens)
+        affected = list(broker.partitions) if broker.primary is None else list(dict.fromkeys(waiting))
+        self._handler.target_disconnected(broker.node, affected, reason)
 
     def failed(self, broker: TargetConnection, reason: str) -> None:
-        self._handler.target_disconnected(broker.node, list(broker.partitions), reason)
-
-
-def _release(request: Request) -> None:
-    for _, _, batch in request.values():
-        batch.release()
+        if broker.primary is None:
+            self._handler.target_disconnected(broker.node, list(broker.partitions), reason)
+        else:
+            self.parallel.refused(broker)

@@ -20,7 +20,7 @@ from twinlog.replicate.source_fetcher import FetchSizes
 
 _CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _MIB: Final = 1 << 20
-_MAX_FETCH_CONNECTIONS: Final = 32  # of a task to one source broker
+_MAX_CONNECTIONS: Final = 32  # of a task to one broker
 _GRACEFUL: Final = 1.2  # seconds, where task.shutdown.graceful.timeout.ms is not set
 _DEFAULT_REQUEST_TIMEOUT: Final = 30.0  # seconds, where request.timeout.ms is not set
 
@@ -173,8 +173,14 @@ class TaskSpec:
             max_partition_pending=2 * partition_bytes,
             max_pending=64 * _MIB,
             max_retained=128 * _MIB,
-            max_connections=self.config.source.settings.twinlog_fetch_connections or _MAX_FETCH_CONNECTIONS,
+            max_connections=self.config.source.settings.twinlog_fetch_connections or _MAX_CONNECTIONS,
         )
+
+    @property
+    def produce_connections(self) -> int:
+        """The most connections to one broker of the target."""
+        assert self.config.source is not None
+        return self.config.source.settings.twinlog_produce_connections or _MAX_CONNECTIONS
 
     @property
     def recovery_policy(self) -> RecoveryPolicy:

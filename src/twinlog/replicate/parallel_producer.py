@@ -1,0 +1,172 @@
+"""Produces to a far broker over several connections.
+
+A broker reads about 100 KB per round trip and connection (its socket.receive.buffer.bytes), so over a link of 100 ms
+one connection carries 1 MB/s, whatever the bandwidth. Therefore partitions are spread over several connections, and the
+large batches of one partition are transferred side by side.
+
+The batches of a partition must be stored in order, and a broker handles its connections independently of each other. So
+a batch that follows one in flight on another connection is sent except for its last byte, without which the broker
+does not handle the request. The byte is sent once all earlier batches of the partition are acknowledged.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from twinlog.replicate.connection_count import LONG_ROUND_TRIP, ConnectionCount
+from twinlog.replicate.partition import OutboundBatch, Partition
+from twinlog.replicate.target_connection import Request, TargetConnection, request_of
+
+_WINDOW: Final = 256 << 10  # unacknowledged bytes after which a connection gets no further request
+_IN_FLIGHT: Final = 64  # requests of one connection
+_AVOID_SECONDS: Final = 30.0
+
+
+class ConnectionOwner(Protocol):
+    """The target producer."""
+
+    connections: dict[int | tuple[int, int], TargetConnection]
+
+    def can_send(self, broker: TargetConnection) -> bool: ...
+    def complete(self, broker: TargetConnection) -> bool: ...
+    def connect(self, broker: TargetConnection, now: float) -> None: ...
+    def disconnect(self, broker: TargetConnection) -> list[Request]: ...
+    def send_request(self, broker: TargetConnection, request: Request, *, withhold_last_byte: bool) -> bool: ...
+
+
+class ParallelProducer:
+    def __init__(self, owner: ConnectionOwner, max_connections: int) -> None:
+        self._owner = owner
+        self._max_connections = max_connections  # to one broker
+        self._counts: dict[int, ConnectionCount] = {}  # by node
+        self._routes: dict[Partition, TargetConnection] = {}  # the connection of its last batch in flight
+        self._withheld: dict[OutboundBatch, TargetConnection] = {}
+        self._far: set[int] = set()  # nodes
+        self._avoid_until: dict[int, float] = {}  # by node: it accepts no more connections
+        self.withheld_requests = 0  # since the start
+
+    def applies_to(self, primary: TargetConnection) -> bool:
+        """Once true for a broker, it remains so: the order of batches in flight depends on it."""
+        if self._max_connections > 1 and primary.round_trip >= LONG_ROUND_TRIP:
+            self._far.add(primary.node)
+        return primary.node in self._far
+
+    def pump(self, primary: TargetConnection) -> None:
+        """Sends the batches of partitions in `primary.ready`, as far as there are connections for them."""
+        now = time.monotonic()
+        connections = [each for each in self._connections(primary, now) if self._is_usable(each, now)]
+        sent = True
+        while sent and primary.ready:
+            sent = False
+            together: dict[TargetConnection, list[Partition]] = {}
+            for partition in list(primary.ready):
+                route = self._route(partition, connections, together)
+                if route is None:
+                    continue
+                connection, withhold = route
+                if withhold:
+                    sent = self._send(primary, connection, [partition], withhold_last_byte=True) or sent
+                else:
+                    together.setdefault(connection, []).append(partition)
+            for connection, partitions in together.items():
+                sent = self._send(primary, connection, partitions, withhold_last_byte=False) or sent
+
+    def _connections(self, primary: TargetConnection, now: float) -> list[TargetConnection]:
+        """Opens more of them as long as that increases the throughput."""
+        node = primary.node
+        if node not in self._counts:
+            self._counts[node] = ConnectionCount(self._max_connections, primary.round_trip)
+        found = [primary]
+        wanted = 1 if now < self._avoid_until.get(node, 0.0) else self._counts[node].wanted(now)
+        for number in range(1, wanted):
+            connection = self._owner.connections.get((node, number))
+            if connection is None:
+                self._owner.connections[node, number] = connection = TargetConnection(
+                    node, is_further=True, primary=primary
+                )
+            if connection.connection is None:
+                self._owner.connect(connection, now)
+            found.append(connection)
+        return found
+
+    def _is_usable(self, connection: TargetConnection, now: float) -> bool:
+        return connection.connection is not None and now >= connection.muted_until and self._owner.can_send(connection)
+
+    def _route(
+        self,
+        partition: Partition,
+        connections: Iterable[TargetConnection],
+        together: dict[TargetConnection, list[Partition]],
+    ) -> tuple[TargetConnection, bool] | None:
+        """The connection for the next batch of a partition, and whether to withhold the last byte."""
+        if not partition.target.in_flight:
+            free = [each for each in connections if each.has_capacity(_WINDOW, _IN_FLIGHT)]
+            best = min(free, key=lambda each: (each.outstanding_bytes, len(together.get(each, ()))), default=None)
+            return None if best is None else (best, False)
+        route = self._routes.get(partition)
+        if (
+            route is not None
+            and route in connections
+            and route.has_capacity(_WINDOW, _IN_FLIGHT)
+            and not partition.target.one_at_a_time
+        ):
+            return route, False  # after the one in flight, on the same connection
+        for each in connections:
+            if each.is_idle and each not in together:
+                return each, True
+        return None
+
+    def _send(
+        self,
+        primary: TargetConnection,
+        connection: TargetConnection,
+        partitions: list[Partition],
+        *,
+        withhold_last_byte: bool,
+    ) -> bool:
+        if connection.connection is None:  # lost while this was being prepared
+            return False
+        request = request_of(primary.ready, partitions)
+        for partition, _, _ in request.values():
+            self._routes[partition] = connection
+        if not self._owner.send_request(connection, request, withhold_last_byte=withhold_last_byte):
+            return False
+        if withhold_last_byte:
+            self.withheld_requests += 1
+            ((_, _, batch),) = request.values()
+            self._withheld[batch] = connection
+            connection.withheld = True
+        return True
+
+    def acknowledged(self, partition: Partition, size: int) -> None:
+        """The first batch in flight of a partition was: the next one may follow."""
+        leader = partition.target.leader
+        if leader in self._counts:
+            self._counts[leader].received(size, time.monotonic())
+        if not self._withheld or not partition.target.in_flight:
+            return
+        connection = self._withheld.pop(partition.target.in_flight[0], None)
+        if connection is not None:
+            connection.withheld = False
+            self._owner.complete(connection)
+
+    def remove(self, partition: Partition, batches: Iterable[OutboundBatch]) -> None:
+        """Its pending `batches` are discarded: incomplete requests must never be completed."""
+        self._routes.pop(partition, None)
+        for batch in batches:
+            connection = self._withheld.pop(batch, None)
+            if connection is not None:
+                connection.close_requests(self._owner.disconnect(connection))
+
+    def keep_alive(self, now: float) -> None:
+        """A request without its last byte gets no response: only the one before it can time out."""
+        for connection in self._withheld.values():
+            connection.last_activity_at = now
+
+    def lost(self, connection: TargetConnection) -> None:
+        for batch in [batch for batch, each in self._withheld.items() if each is connection]:
+            del self._withheld[batch]
+
+    def refused(self, connection: TargetConnection) -> None:
+        """A further connection could not be opened."""
+        self._avoid_until[connection.node] = time.monotonic() + _AVOID_SECONDS
