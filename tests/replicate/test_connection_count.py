@@ -27,4 +27,4 @@ def test_the_limit_holds_from_the_start() -> None:
 
 
 def test_without_any_response_it_does_not_grow() -> None:
-    assert _settled(32, rate=0, per_connection=0) == 4
+    assert _settled(32, rate=0, per_connection=0) == 8

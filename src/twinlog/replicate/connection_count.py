@@ -3,16 +3,16 @@
 from typing import Final
 
 LONG_ROUND_TRIP: Final = 0.005  # seconds: below, one connection carries more than 20 MB/s
-_FIRST: Final = 4
-_GROWTH: Final = 1.15  # a doubled number must bring at least this factor
+_FIRST: Final = 8
+_GROWTH: Final = 1.1  # a doubled number must bring at least this factor
 _HOLD_SECONDS: Final = 15.0  # until more are tried again
-_ROUND_TRIPS: Final = 12  # of one measurement: a range takes about ten
+_ROUND_TRIPS: Final = 20  # of one measurement: a range takes about ten
 
 
 class ConnectionCount:
     def __init__(self, limit: int, round_trip: float) -> None:
         self._limit = limit
-        self._seconds = max(_ROUND_TRIPS * round_trip, 0.5)
+        self._seconds = max(_ROUND_TRIPS * round_trip, 1.0)
         self._count = min(_FIRST, limit)
         self._before: tuple[int, float] | None = None  # the number before the last change, and its bytes/s
         self._since = -1.0
