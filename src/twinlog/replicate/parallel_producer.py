@@ -10,7 +10,7 @@ does not handle the request. The byte is sent once all earlier batches of the pa
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from twinlog.replicate.connection_count import LONG_ROUND_TRIP, ConnectionCount
@@ -39,6 +39,7 @@ class ParallelProducer:
         self._owner = owner
         self._max_connections = max_connections  # to one broker
         self._counts: dict[int, ConnectionCount] = {}  # by node
+        self._further: dict[tuple[int, int], TargetConnection] = {}  # by node and number
         self._routes: dict[Partition, TargetConnection] = {}  # the connection of its last batch in flight
         self._withheld: dict[OutboundBatch, TargetConnection] = {}
         self._far: set[int] = set()  # nodes
@@ -54,40 +55,41 @@ class ParallelProducer:
     def pump(self, primary: TargetConnection) -> None:
         """Sends the batches of partitions in `primary.ready`, as far as there are connections for them."""
         now = time.monotonic()
-        connections = [each for each in self._connections(primary, now) if self._is_usable(each, now)]
-        sent = True
-        while sent and primary.ready:
-            sent = False
-            together: dict[TargetConnection, list[Partition]] = {}
-            for partition in list(primary.ready):
-                route = self._route(partition, connections, together)
-                if route is None:
-                    continue
-                connection, withhold = route
-                if withhold:
-                    sent = self._send(primary, connection, [partition], withhold_last_byte=True) or sent
-                else:
-                    together.setdefault(connection, []).append(partition)
-            for connection, partitions in together.items():
-                sent = self._send(primary, connection, partitions, withhold_last_byte=False) or sent
+        further = [each for (node, _), each in self._further.items() if node == primary.node]
+        usable = [each for each in (primary, *further) if self._is_usable(each, now)]
+        while primary.ready and self._send_one_batch_each(primary, usable):
+            pass
+        if primary.ready and now >= self._avoid_until.get(primary.node, 0.0):
+            self._connect_further(primary, now)
 
-    def _connections(self, primary: TargetConnection, now: float) -> list[TargetConnection]:
-        """Opens more of them as long as that increases the throughput."""
+    def _send_one_batch_each(self, primary: TargetConnection, connections: Sequence[TargetConnection]) -> bool:
+        """At most one batch of each partition. Whether any was sent."""
+        sent = False
+        together: dict[TargetConnection, list[Partition]] = {}
+        for partition in list(primary.ready):
+            route = self._route(partition, connections, together)
+            if route is None:
+                continue
+            connection, withhold = route
+            if withhold:
+                sent = self._send(primary, connection, [partition], withhold_last_byte=True) or sent
+            else:
+                together.setdefault(connection, []).append(partition)
+        for connection, partitions in together.items():
+            sent = self._send(primary, connection, partitions, withhold_last_byte=False) or sent
+        return sent
+
+    def _connect_further(self, primary: TargetConnection, now: float) -> None:
+        """All are busy: opens more of them, as long as that increases the throughput."""
         node = primary.node
         if node not in self._counts:
             self._counts[node] = ConnectionCount(self._max_connections, primary.round_trip)
-        found = [primary]
-        wanted = 1 if now < self._avoid_until.get(node, 0.0) else self._counts[node].wanted(now)
-        for number in range(1, wanted):
-            connection = self._owner.connections.get((node, number))
-            if connection is None:
-                self._owner.connections[node, number] = connection = TargetConnection(
-                    node, is_further=True, primary=primary
-                )
-            if connection.connection is None:
-                self._owner.connect(connection, now)
-            found.append(connection)
-        return found
+        for number in range(1, self._counts[node].wanted(now)):
+            if (node, number) not in self._further:
+                connection = TargetConnection(node, is_further=True, primary=primary)
+                self._further[node, number] = self._owner.connections[node, number] = connection
+            if self._further[node, number].connection is None:
+                self._owner.connect(self._further[node, number], now)
 
     def _is_usable(self, connection: TargetConnection, now: float) -> bool:
         return connection.connection is not None and now >= connection.muted_until and self._owner.can_send(connection)
@@ -95,7 +97,7 @@ class ParallelProducer:
     def _route(
         self,
         partition: Partition,
-        connections: Iterable[TargetConnection],
+        connections: Sequence[TargetConnection],
         together: dict[TargetConnection, list[Partition]],
     ) -> tuple[TargetConnection, bool] | None:
         """The connection for the next batch of a partition, and whether to withhold the last byte."""
