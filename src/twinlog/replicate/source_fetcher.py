@@ -1,20 +1,24 @@
-"""Fetches from the source: one connection and one fetch session per broker, with one long poll open in each."""
+"""Fetches from the source: one connection and one fetch session per broker, with one long poll open in each.
+
+Brokers that are far away get several: see fetch_spread.py and range_fetcher.py.
+"""
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from twinlog.errors import KafkaError, ReplicationError
 from twinlog.kafka import error_codes
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import BY_ID, BY_NAME, FetchedPartition, Session, WantedPartition
-from twinlog.model import TopicPartition
-from twinlog.replicate.broker_connections import BrokerConnection, BrokerConnections
+from twinlog.replicate.broker_connections import BrokerConnections
 from twinlog.replicate.coalesce import Coalescer
 from twinlog.replicate.convert_batches import ConversionRules, convert_batches
+from twinlog.replicate.fetch_spread import FetchSpread
 from twinlog.replicate.partition import OutboundBatch, Partition, PendingBytes, State
 from twinlog.replicate.range_fetcher import RangeFetcher
+from twinlog.replicate.source_connection import SourceConnection
 
 FETCH: Final = 1
 _EMPTY_RESPONSES: Final = 10  # consecutive, without a wait, after which requests are delayed
@@ -45,19 +49,6 @@ class FetchHandler(Protocol):
     def source_disconnected(self, partitions: Iterable[Partition], reason: str) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class SourceConnection(BrokerConnection):
-    session: Session = field(default_factory=lambda: Session(BY_ID))
-    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
-    to_request: dict[TopicPartition, None] = field(default_factory=dict)  # new or changed since the last request
-    forget: dict[TopicPartition, None] = field(default_factory=dict)
-    paused: dict[TopicPartition, None] = field(default_factory=dict)  # until the target has acknowledged some
-    truncated_counts: dict[TopicPartition, int] = field(default_factory=dict)  # consecutive truncated responses
-    fetch_sent_at: float = 0.0
-    max_wait: float = 0.0  # seconds, of the open request
-    empty_responses: int = 0  # consecutive, without a wait
-
-
 class SourceFetcher(BrokerConnections[SourceConnection]):
     connection_class = SourceConnection
 
@@ -68,6 +59,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
         self._rules = rules
         self._coalescer = Coalescer(self.pool)
         self.throttled_ms = 0
+        self.spread = FetchSpread(self, sizes.max_connections)
         self.ranges = RangeFetcher(
             self,
             range_bytes=sizes.partition_bytes,
@@ -80,12 +72,30 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
 
     def add(self, partition: Partition) -> None:
         """Fetches it from `partition.source.position` on, from its leader or the replica that the leader named."""
-        broker = self.broker(partition.source.node)
+        self._add_to(self.spread.choose(partition.source.node), partition)
+
+    def _add_to(self, broker: SourceConnection, partition: Partition) -> None:
         broker.partitions[partition.tp] = partition
         broker.to_request[partition.tp] = None
         broker.forget.pop(partition.tp, None)
         partition.source.requested_position = -1
         self.pump(broker)
+
+    def move(self, partition: Partition, to: SourceConnection) -> None:
+        """To another session of the same broker."""
+        self._leave_session(partition)
+        self._add_to(to, partition)
+
+    def connection_of(self, partition: Partition) -> SourceConnection | None:
+        """The one it is fetched by; else the first one to its broker."""
+        for broker in self.connections.values():
+            if partition.tp in broker.partitions:
+                return broker
+        return self.connections.get(partition.source.node)
+
+    def reconnect(self, node: int, reason: str) -> None:
+        for broker in [each for each in self.connections.values() if each.node == node]:
+            self.drop(broker, reason)
 
     def has(self, partition: Partition) -> bool:
         return partition in self.ranges or any(
@@ -157,6 +167,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
 
     def check(self, now: float) -> None:
         super().check(now)
+        self.spread.check(now)
         self.ranges.check(now)
 
     def close(self) -> None:
@@ -268,6 +279,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
                     if partition is not None and self._part(broker, partition, part, buffer):
                         advanced = True
                 self._back_off(broker, advanced=advanced)
+                self.spread.responded(broker, len(buffer.view), time.monotonic())
             if response.throttle_ms:
                 self.throttled(broker.partitions.values(), response.throttle_ms)
                 broker.muted_until = time.monotonic() + response.throttle_ms / 1000
@@ -309,6 +321,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
             return False
         if part.records:
             broker.to_request[part.tp] = None
+            broker.loads[part.tp] = broker.loads.get(part.tp, 0) + len(part.records)
         before = source.position
         advanced = self.accept(partition, part, buffer)
         if part.records and source.position == before and partition.tp in broker.partitions:
@@ -357,4 +370,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
         self._handler.source_disconnected(list(broker.partitions.values()), reason)
 
     def failed(self, broker: SourceConnection, reason: str) -> None:
+        if broker.primary is not None:
+            self.spread.refused(broker)
+            return
         self._handler.source_disconnected(list(broker.partitions.values()), reason)

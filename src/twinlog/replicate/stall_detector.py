@@ -83,7 +83,7 @@ class StallDetector:
 
     def _is_explained(self, p: Partition, now: float) -> bool:
         """A broker throttles, or the target broker is busy with batches of other partitions."""
-        source = self._fetcher.connections.get(p.source.node)
+        source = self._fetcher.connection_of(p)
         target = self._producer.connections.get(p.target.leader)
         if any(broker is not None and now < broker.muted_until for broker in (source, target)):
             return True
@@ -117,7 +117,7 @@ class StallDetector:
     def _describe(self, p: Partition, end: int, waited: float) -> str:
         now = time.monotonic()
         node = p.source.node
-        source, target = self._fetcher.connections.get(node), self._producer.connections.get(p.target.leader)
+        source, target = self._fetcher.connection_of(p), self._producer.connections.get(p.target.leader)
         held, queued, in_flight = map(len, (p.target.held, p.target.queue, p.target.in_flight))
         parts = [
             f"acknowledged to {p.target.acked_position}, fetched to {p.source.position}, source ends at {end}",
