@@ -135,7 +135,8 @@ class StallDetector:
         if target is None or target.connection is None:
             parts.append(f"no connection to target broker {p.target.leader}")
         else:
-            parts.append(f"target broker {p.target.leader}: {len(target.connection.waiting)} requests open")
+            open_requests = self._producer.open_requests(p.target.leader)
+            parts.append(f"target broker {p.target.leader}: {open_requests} requests open")
         return f"{p.tp}: no progress for {waited:.0f} s: {'; '.join(parts)}; reconnecting"
 
 

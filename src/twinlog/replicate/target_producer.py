@@ -59,6 +59,10 @@ class TargetProducer(BrokerConnections[TargetConnection]):
         broker = self.connections.get(partition.target.leader)
         return broker is not None and broker.connection is not None and self.parallel.applies_to(broker)
 
+    def open_requests(self, node: int) -> int:
+        mine = [each.connection for each in self.connections.values() if each.node == node]
+        return sum(len(connection.waiting) for connection in mine if connection is not None)
+
     def put(self, partition: Partition, batches: list[OutboundBatch]) -> None:
         """Queues the batches, with our producer id and sequence numbers in source order."""
         sequence = partition.target.sequence
