@@ -43,7 +43,7 @@ def test_a_saturated_session_is_split_and_merged(us: Cluster, eu: Cluster, topic
     with Proxy(us) as far:
         far.delay(0.015)
         far.limit_in_flight(50_000)
-        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="32")
         with flow.start() as running:
             running.until_running()
             writer = threading.Thread(target=write, daemon=True)
@@ -79,7 +79,7 @@ def test_cut_sessions_lose_nothing(us: Cluster, eu: Cluster, topic: str, mirror:
     us.create_topic(topic, 6)
     with Proxy(us) as far:
         far.delay(0.01)
-        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="32")
         with flow.start() as running:
             running.until_running()
             node = running[topic].source.node

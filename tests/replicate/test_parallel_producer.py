@@ -42,7 +42,7 @@ def test_batches_arrive_in_order_over_several_connections(
         _fill(us, topic, first_ms=int(time.time() * 1000) if age == "new" else OLD, partition=partition)
     with Proxy(eu) as far:
         far.delay(0.02)
-        flow = mirror(us, eu, topic, eu__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32")
         copied = flow.copy()
         producer = copied.relay.producer
         assert len(producer.connections) > 1
@@ -59,7 +59,9 @@ def test_corner_case_topics_to_a_far_target(us: Cluster, eu: Cluster, mirror: An
         eu.create_topic(f"us.{topic}", count, 1, {"retention.ms": "-1", "max.message.bytes": str(8 << 20)})
     with Proxy(eu) as far:
         far.delay(0.006)
-        copied = mirror(us, eu, "to-far-.*", eu__bootstrap__servers=far.bootstrap).copy()
+        copied = mirror(
+            us, eu, "to-far-.*", eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32"
+        ).copy()
     assert all(p.report.counters.recoveries == 0 for p in copied.relay.partitions), str(copied)
     flow = mirror(us, eu, "to-far-.*")
     for topic in topics.values():
@@ -71,7 +73,7 @@ def test_connections_that_are_cut_lose_and_double_nothing(us: Cluster, eu: Clust
     _fill(us, topic, first_ms=int(time.time() * 1000))
     with Proxy(eu) as far:
         far.delay(0.02)
-        flow = mirror(us, eu, topic, eu__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32")
         with flow.start() as running:
             for part in range(1, 6):
                 running.until(
@@ -98,7 +100,7 @@ def test_a_refused_batch_among_several_is_the_only_one_missing(
     with Proxy(eu) as far:
         far.delay(0.02)
         flow = mirror(
-            us, eu, topic, eu__bootstrap__servers=far.bootstrap, errors__tolerance="all",
+            us, eu, topic, eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32", errors__tolerance="all",
             us__consumer__max__partition__fetch__bytes=str(4 << 20), sync__topic__configs__enabled="false",
         )  # fmt: skip
         copied = flow.copy()

@@ -35,7 +35,7 @@ def test_a_partition_far_behind_is_fetched_in_ranges(us: Cluster, eu: Cluster, t
     _fill(us, topic)
     with Proxy(us) as far:
         far.delay(0.02)
-        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="32")
         with flow.start() as running:
             running.until(lambda: len(running.relay.fetcher.ranges.connections) > 1, "ranges are fetched", seconds=60)
             running.until(lambda: running[topic].target.acked_position == RECORDS, "copied", seconds=120)
@@ -56,6 +56,7 @@ def test_corner_case_topics_over_a_long_link(us: Cluster, eu: Cluster, mirror: A
             eu,
             "range-.*",
             us__bootstrap__servers=far.bootstrap,
+            twinlog__fetch__connections="32",
             us__consumer__max__partition__fetch__bytes="3000",
         )
         copied = flow.copy()
@@ -75,7 +76,7 @@ def test_connections_that_are_cut_lose_nothing(us: Cluster, eu: Cluster, topic: 
     _fill(us, topic)
     with Proxy(us) as far:
         far.delay(0.02)
-        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap)
+        flow = mirror(us, eu, topic, us__bootstrap__servers=far.bootstrap, twinlog__fetch__connections="32")
         with flow.start() as running:
             for part in range(1, 6):
                 running.until(lambda part=part: running[topic].source.position > part * 4000, "progress", seconds=60)

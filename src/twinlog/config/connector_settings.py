@@ -172,16 +172,16 @@ class SourceSettings(TopicSettings):
         int,
         Key(
             "twinlog.fetch.connections", Kind.INT,
-            "How many connections a task may use per source broker to fetch partitions that are far behind over a long "
-            "link (round trip of 5 ms or more). 0: as many as increase the throughput, up to 32.", at_least(0),
+            "How many connections a task may use per source broker over a long link (round trip of 5 ms or more). "
+            "0: as many as increase the throughput, up to 32. Behind a proxy the system measures only the round trip "
+            "to the proxy: set a number, then the time that a broker takes to respond is measured.", at_least(0),
         ),
     ] = 0  # fmt: skip
     twinlog_produce_connections: Annotated[
         int,
         Key(
             "twinlog.produce.connections", Kind.INT,
-            "How many connections a task may use per target broker over a long link (round trip of 5 ms or more). "
-            "0: as many as increase the throughput, up to 32.", at_least(0),
+            "The same for the brokers of the target.", at_least(0),
         ),
     ] = 0  # fmt: skip
     twinlog_epoch_seconds: Annotated[

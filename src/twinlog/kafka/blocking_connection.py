@@ -9,6 +9,7 @@ import random
 import select
 import socket
 import struct
+import sys
 import time
 from typing import Any, Final
 
@@ -112,6 +113,9 @@ def _authenticate(connection: "BlockingConnection", config: ClientConfig, host: 
         connection.renew_at = time.monotonic() + max(left, _SHORTEST_SESSION)
 
 
+_TCP_MIN_RTT: Final = 148  # where struct tcp_info has tcpi_min_rtt, in microseconds
+
+
 class BlockingConnection:
     """A blocking connection, with its broker's API versions."""
 
@@ -136,6 +140,17 @@ class BlockingConnection:
         for _ in range(2):
             if self.round_trip >= threshold:
                 self._ask_versions(timeout)
+
+    @property
+    def network_round_trip(self) -> float:
+        """Without the time that the broker takes, as the kernel measured it; other systems than Linux: `round_trip`."""
+        try:
+            info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_MIN_RTT + 4)
+        except (AttributeError, OSError):
+            return self.round_trip
+        if len(info) < _TCP_MIN_RTT + 4:
+            return self.round_trip
+        return int.from_bytes(info[_TCP_MIN_RTT:], sys.byteorder) / 1e6
 
     def close(self) -> None:
         self.sock.close()

@@ -44,6 +44,9 @@ class BrokerConnections(ABC, Generic[L]):
 
     connection_class: ClassVar[type[Any]]
     largest_answer: ClassVar[int] = MAX_FRAME_BYTES
+    # Whether the round trip of a connection is that of the network alone. A busy broker nearby is not far away, but
+    # behind a proxy a far one seems to be near.
+    network_round_trip = True
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class BrokerConnections(ABC, Generic[L]):
         blocking.sock.settimeout(0)
         broker.connection = Connection(blocking.sock, self.pool, self.largest_answer)
         broker.renew_at = blocking.renew_at
-        broker.round_trip = blocking.round_trip
+        broker.round_trip = blocking.network_round_trip if self.network_round_trip else blocking.round_trip
         broker.last_activity_at = time.monotonic()
         self._selector.register(blocking.sock, selectors.EVENT_READ, (self, broker))
 

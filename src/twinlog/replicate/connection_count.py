@@ -3,6 +3,7 @@
 from typing import Final
 
 LONG_ROUND_TRIP: Final = 0.005  # seconds: below, one connection carries more than 20 MB/s
+MAX_CONNECTIONS: Final = 32  # of a task to one broker
 _FIRST: Final = 8
 _GROWTH: Final = 1.1  # a doubled number must bring at least this factor
 _HOLD_SECONDS: Final = 15.0  # until more are tried again

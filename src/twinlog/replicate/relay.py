@@ -64,7 +64,7 @@ class Relay:
         self.producer = TargetProducer(
             self,
             timeout_ms=int(spec.target_request_timeout * 800),
-            max_connections=spec.produce_connections,
+            connections=spec.produce_connections,
             request_timeout=spec.target_request_timeout,
             alias=spec.flow.target,
             config=spec.target,

@@ -14,6 +14,7 @@ from twinlog.kafka.connection import Buffer
 from twinlog.kafka.fetch import BY_ID, BY_NAME, FetchedPartition, Session, WantedPartition
 from twinlog.replicate.broker_connections import BrokerConnections
 from twinlog.replicate.coalesce import Coalescer
+from twinlog.replicate.connection_count import MAX_CONNECTIONS
 from twinlog.replicate.convert_batches import ConversionRules, convert_batches
 from twinlog.replicate.fetch_spread import FetchSpread
 from twinlog.replicate.partition import OutboundBatch, Partition, PendingBytes, State
@@ -35,7 +36,7 @@ class FetchSizes:
     rack: str
     max_partition_pending: int  # unacknowledged bytes of one partition
     max_pending: int  # of all partitions
-    max_connections: int  # to one broker
+    connections: int  # to one far broker, at most; 0: automatic
     max_retained: int  # bytes of responses kept in memory: a pending batch keeps the whole response that it came in
 
 
@@ -59,12 +60,13 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
         self._rules = rules
         self._coalescer = Coalescer(self.pool)
         self.throttled_ms = 0
-        self.spread = FetchSpread(self, sizes.max_connections)
+        self.network_round_trip = not sizes.connections
+        self.spread = FetchSpread(self, sizes.connections or MAX_CONNECTIONS)
         self.ranges = RangeFetcher(
             self,
             range_bytes=sizes.partition_bytes,
             max_bytes=sizes.max_retained // 2,
-            max_connections=sizes.max_connections,
+            max_connections=sizes.connections or MAX_CONNECTIONS,
             read_committed=rules.read_committed,
             **options,
         )

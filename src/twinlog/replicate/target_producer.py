@@ -13,6 +13,7 @@ from twinlog.kafka.batch import next_sequence, stamp
 from twinlog.kafka.connection import Buffer
 from twinlog.kafka.produce import Outcome
 from twinlog.replicate.broker_connections import BrokerConnections
+from twinlog.replicate.connection_count import MAX_CONNECTIONS
 from twinlog.replicate.parallel_producer import ParallelProducer
 from twinlog.replicate.partition import OutboundBatch, Partition
 from twinlog.replicate.target_connection import Request, TargetConnection, release, request_of
@@ -32,12 +33,14 @@ class TargetProducer(BrokerConnections[TargetConnection]):
     connection_class = TargetConnection
     largest_answer = produce.MAX_RESPONSE_BYTES
 
-    def __init__(self, handler: ProduceHandler, *, timeout_ms: int, max_connections: int, **options: Any) -> None:
+    def __init__(self, handler: ProduceHandler, *, timeout_ms: int, connections: int, **options: Any) -> None:
+        """`connections`: to one far broker, at most; 0: automatic."""
         super().__init__(**options)
         self._handler = handler
         self._timeout_ms = timeout_ms
         self.throttled_ms = 0
-        self.parallel = ParallelProducer(self, max_connections)
+        self.network_round_trip = not connections
+        self.parallel = ParallelProducer(self, connections or MAX_CONNECTIONS)
 
     def add(self, partition: Partition) -> None:
         broker = self.broker(partition.target.leader)

@@ -20,7 +20,6 @@ from twinlog.replicate.source_fetcher import FetchSizes
 
 _CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _MIB: Final = 1 << 20
-_MAX_CONNECTIONS: Final = 32  # of a task to one broker
 _GRACEFUL: Final = 1.2  # seconds, where task.shutdown.graceful.timeout.ms is not set
 _DEFAULT_REQUEST_TIMEOUT: Final = 30.0  # seconds, where request.timeout.ms is not set
 
@@ -173,14 +172,14 @@ class TaskSpec:
             max_partition_pending=2 * partition_bytes,
             max_pending=64 * _MIB,
             max_retained=128 * _MIB,
-            max_connections=self.config.source.settings.twinlog_fetch_connections or _MAX_CONNECTIONS,
+            connections=self.config.source.settings.twinlog_fetch_connections,
         )
 
     @property
     def produce_connections(self) -> int:
-        """The most connections to one broker of the target."""
+        """To one far broker of the target, at most; 0: automatic."""
         assert self.config.source is not None
-        return self.config.source.settings.twinlog_produce_connections or _MAX_CONNECTIONS
+        return self.config.source.settings.twinlog_produce_connections
 
     @property
     def recovery_policy(self) -> RecoveryPolicy:
