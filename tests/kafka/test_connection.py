@@ -168,6 +168,13 @@ def test_complete_responses_are_returned_before_the_close_is_reported(
         connection.receive()
 
 
+def test_nothing_to_detach(pair: tuple[Connection, socket.socket]) -> None:
+    connection, _ = pair
+    connection.detach()
+    assert not connection.unsent
+    assert not connection.flush()
+
+
 def test_the_last_byte_can_be_withheld(pair: tuple[Connection, socket.socket]) -> None:
     connection, broker = pair
     connection.send([b"\0\0\0\0\0\0\0\x07", memoryview(b"records")], "token", withhold_last_byte=True)

@@ -1,7 +1,9 @@
 """A far target: batches are transferred side by side over several connections, and stored once and in order."""
 
 import random
+import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +13,9 @@ from lab.batches import Record
 from lab.cluster import Cluster
 from lab.proxy import Proxy
 from lab.raw_protocol import RawProtocol
+from twinlog.replicate.parallel_producer import ParallelProducer
+from twinlog.replicate.partition import Partition
+from twinlog.replicate.target_connection import TargetConnection
 
 pytestmark = pytest.mark.broker
 RECORDS = 20_000
@@ -111,3 +116,59 @@ def test_a_refused_batch_among_several_is_the_only_one_missing(
 def _keys(cluster: Cluster, topic: str) -> list[bytes | None]:
     with RawProtocol(cluster.client_properties()) as wire:
         return [key for batch in wire.batches(topic, 0) for _, key, _, _ in batches.decode(batch)[1]]
+
+
+def test_a_send_that_fails_affects_no_other_broker(
+    us: Cluster, eu: Cluster, topic: str, mirror: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partitions of that broker are recovered while their requests are being prepared."""
+    us.create_topic(topic, 12)
+    now = int(time.time() * 1000)
+    for partition in range(12):
+        _fill(us, topic, first_ms=now, partition=partition, count=900)
+    cut: list[int] = []
+    send = ParallelProducer._send
+
+    def cut_once(
+        self: ParallelProducer, primary: TargetConnection, on: TargetConnection, them: Sequence[Partition], **how: bool
+    ) -> bool:
+        others = [each for each in primary.ready if each not in them and each.target.in_flight]
+        if on is primary and others and not cut and on.connection is not None:
+            cut.append(len(others))
+            on.connection.sock.shutdown(socket.SHUT_WR)  # the next write fails, as after a reset by the broker
+        return send(self, primary, on, list(them), **how)
+
+    monkeypatch.setattr(ParallelProducer, "_send", cut_once)
+    with Proxy(eu) as far:
+        far.delay(0.02)
+        far.limit_in_flight(100_000)
+        flow = mirror(us, eu, topic, eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32")
+        copied = flow.copy()
+        assert cut
+        assert all(p.report.counters.duplicates == 0 for p in copied.relay.partitions)
+    flow.until_equal(topic, seconds=0)
+
+
+def test_a_slow_link_is_not_overloaded(us: Cluster, eu: Cluster, topic: str, mirror: Any) -> None:
+    """Requests that share a slow link must not all time out before the first one has arrived."""
+    us.create_topic(topic, 20)
+    now = int(time.time() * 1000)
+    rng = random.Random(2)
+    with RawProtocol(us.client_properties()) as wire:
+        for partition in range(20):
+            for number in range(2):
+                record = Record(now, b"%d" % number, rng.randbytes(400_000))
+                wire.produce(topic, partition, batches.encode([record]))
+    with Proxy(eu) as far:
+        far.delay(0.02)
+        flow = mirror(
+            us, eu, topic, eu__bootstrap__servers=far.bootstrap, twinlog__produce__connections="32",
+            eu__producer__request__timeout__ms="4000",
+        )  # fmt: skip
+        with flow.start() as running:
+            running.until_running()
+            far.limit(1_500_000)
+            running.until(
+                lambda: all(running[topic, each].target.acked_position == 2 for each in range(20)), "copied", 90
+            )
+    flow.until_equal(topic, seconds=0)

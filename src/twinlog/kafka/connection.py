@@ -147,15 +147,17 @@ class Connection:
     def unsent(self) -> bool:
         return bool(self._out)
 
-    def flush(self) -> None:
-        """Raises OSError if the connection is lost."""
-        out = self._out
+    def flush(self) -> bool:
+        """Whether anything was sent. Raises OSError if the connection is lost."""
+        out, some = self._out, False
         while out:
             try:
                 sent = self.sock.sendmsg(islice(out, _IOV_MAX)) if self._plain else self.sock.send(out[0])
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                return
+                return some
+            some = True
             self._sent(sent)
+        return some
 
     def _sent(self, count: int) -> None:
         out = self._out
@@ -231,7 +233,8 @@ class Connection:
 
     def detach(self) -> None:
         """Copies the unsent data, so that its buffers can be released."""
-        self._out = deque([memoryview(b"".join(self._out))])
+        if self._out:  # an empty part would never count as sent
+            self._out = deque([memoryview(b"".join(self._out))])
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

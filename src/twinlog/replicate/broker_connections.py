@@ -107,7 +107,7 @@ class BrokerConnections(ABC, Generic[L]):
             broker.retry_at = time.monotonic() + min(_FIRST_PAUSE * 2 ** min(broker.failures, 10), _LONGEST_PAUSE)
             self.failed(broker, str(error))
             return
-        if self.stopping:
+        if self.stopping or not any(each is broker for each in self.connections.values()):
             blocking.close()
             return
         self._use(broker, blocking)
@@ -199,8 +199,12 @@ class BrokerConnections(ABC, Generic[L]):
         if connection is None:
             return
         try:
+            # A large request or response may take longer than the timeout over a slow link.
+            if mask & selectors.EVENT_READ:
+                broker.last_activity_at = time.monotonic()
             if mask & selectors.EVENT_WRITE:
-                connection.flush()
+                if connection.flush():
+                    broker.last_activity_at = time.monotonic()
                 if not connection.unsent:
                     self._selector.modify(connection.sock, selectors.EVENT_READ, (self, broker))
                     self.flushed(broker)
@@ -210,9 +214,6 @@ class BrokerConnections(ABC, Generic[L]):
         except (OSError, TwinlogError) as error:
             self.drop(broker, getattr(error, "strerror", None) or str(error))
             return
-        if not responses:
-            return
-        broker.last_activity_at = time.monotonic()
         for token, buffer in responses:
             try:
                 self.answered(broker, token, buffer)

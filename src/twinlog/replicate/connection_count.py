@@ -19,6 +19,7 @@ class ConnectionCount:
         self._since = -1.0
         self._bytes = 0
         self._try_at = 0.0
+        self.rate = 0.0  # bytes/s, of the last measurement
 
     def wanted(self, now: float) -> int:
         if self._since < 0:
@@ -34,6 +35,7 @@ class ConnectionCount:
         self._bytes += size
 
     def _measured(self, rate: float, now: float) -> None:
+        self.rate = rate
         if self._before is not None:
             count, before = self._before
             self._before = None

@@ -126,6 +126,10 @@ def _one_by_one(  # noqa: PLR0915  # hot: a call per step would cost more than t
         last = base + header[6]
         if not position <= base <= farthest:
             if last < position:
+                while aborted and aborted[-1][1] <= last:
+                    active.add(aborted.pop()[0])
+                if attributes & b.CONTROL:
+                    active.discard(producer)
                 continue
             if position != wanted or base > farthest:
                 damage = f"batch at offset {base} after offset {position - 1}"

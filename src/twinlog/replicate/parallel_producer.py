@@ -20,6 +20,10 @@ from twinlog.replicate.target_connection import Request, TargetConnection, reque
 _WINDOW: Final = 256 << 10  # unacknowledged bytes after which a connection gets no further request
 _IN_FLIGHT: Final = 64  # requests of one connection
 _AVOID_SECONDS: Final = 30.0
+# Unacknowledged bytes of one broker: what it acknowledges in this time. More would only be queued on a slow link, until
+# requests time out.
+_OUTSTANDING_SECONDS: Final = 4.0
+_MIN_OUTSTANDING: Final = 2 << 20
 
 
 class ConnectionOwner(Protocol):
@@ -44,6 +48,7 @@ class ParallelProducer:
         self._withheld: dict[OutboundBatch, TargetConnection] = {}
         self._far: set[int] = set()  # nodes
         self._avoid_until: dict[int, float] = {}  # by node: it accepts no more connections
+        self._withhold_after: dict[int, float] = {}  # by node: a connection with requests before withheld ones was lost
         self.withheld_requests = 0  # since the start
 
     def applies_to(self, primary: TargetConnection) -> bool:
@@ -55,19 +60,30 @@ class ParallelProducer:
     def pump(self, primary: TargetConnection) -> None:
         """Sends the batches of partitions in `primary.ready`, as far as there are connections for them."""
         now = time.monotonic()
-        further = [each for (node, _), each in self._further.items() if node == primary.node]
-        usable = [each for each in (primary, *further) if self._is_usable(each, now)]
-        while primary.ready and self._send_one_batch_each(primary, usable):
+        node = primary.node
+        all_connections = [primary, *(each for (number, _), each in self._further.items() if number == node)]
+        usable = [each for each in all_connections if self._is_usable(each, now)]
+        rate = self._counts[node].rate if node in self._counts else 0.0
+        limit = max(_MIN_OUTSTANDING, int(rate * _OUTSTANDING_SECONDS))
+        while (
+            primary.ready
+            and sum(each.outstanding_bytes for each in all_connections) < limit
+            and self._send_one_batch_each(primary, usable, now)
+        ):
             pass
-        if primary.ready and now >= self._avoid_until.get(primary.node, 0.0):
+        if primary.ready and now >= self._avoid_until.get(node, 0.0):
             self._connect_further(primary, now)
 
-    def _send_one_batch_each(self, primary: TargetConnection, connections: Sequence[TargetConnection]) -> bool:
+    def _send_one_batch_each(
+        self, primary: TargetConnection, connections: Sequence[TargetConnection], now: float
+    ) -> bool:
         """At most one batch of each partition. Whether any was sent."""
         sent = False
         together: dict[TargetConnection, list[Partition]] = {}
         for partition in list(primary.ready):
-            route = self._route(partition, connections, together)
+            if partition not in primary.ready:  # a connection was lost, so it is being recovered
+                continue
+            route = self._route(partition, connections, together, now)
             if route is None:
                 continue
             connection, withhold = route
@@ -99,6 +115,7 @@ class ParallelProducer:
         partition: Partition,
         connections: Sequence[TargetConnection],
         together: dict[TargetConnection, list[Partition]],
+        now: float,
     ) -> tuple[TargetConnection, bool] | None:
         """The connection for the next batch of a partition, and whether to withhold the last byte."""
         if not partition.target.in_flight:
@@ -113,9 +130,12 @@ class ParallelProducer:
             and not partition.target.one_at_a_time
         ):
             return route, False  # after the one in flight, on the same connection
-        for each in connections:
-            if each.is_idle and each not in together:
-                return each, True
+        # Half of the connections are left for requests that are handled as soon as they arrive.
+        withheld = sum(each.withheld for each in connections)
+        if withheld < len(connections) // 2 and now >= self._withhold_after.get(partition.target.leader, 0.0):
+            for each in connections:
+                if each.is_idle and each not in together:
+                    return each, True
         return None
 
     def _send(
@@ -126,9 +146,10 @@ class ParallelProducer:
         *,
         withhold_last_byte: bool,
     ) -> bool:
-        if connection.connection is None:  # lost while this was being prepared
+        still_ready = [each for each in partitions if each in primary.ready]
+        if connection.connection is None or not still_ready:  # a connection was lost while this was being prepared
             return False
-        request = request_of(primary.ready, partitions)
+        request = request_of(primary.ready, still_ready, _WINDOW)
         for partition, _, _ in request.values():
             self._routes[partition] = connection
         if not self._owner.send_request(connection, request, withhold_last_byte=withhold_last_byte):
@@ -165,7 +186,10 @@ class ParallelProducer:
         for connection in self._withheld.values():
             connection.last_activity_at = now
 
-    def lost(self, connection: TargetConnection) -> None:
+    def lost(self, connection: TargetConnection, *, had_requests: bool) -> None:
+        if had_requests and any(each.node == connection.node for each in self._withheld.values()):
+            # The broker may have run out of memory for requests (queued.max.request.bytes) because of them.
+            self._withhold_after[connection.node] = time.monotonic() + _AVOID_SECONDS
         for batch in [batch for batch, each in self._withheld.items() if each is connection]:
             del self._withheld[batch]
 

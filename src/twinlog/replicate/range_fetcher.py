@@ -84,6 +84,9 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
         self._counts: dict[int, ConnectionCount] = {}  # by node
         self._outstanding = 0  # ranges
         self._avoid_until: dict[int, float] = {}  # by node: it accepts no more connections
+        self._large_batches: set[Partition] = (
+            set()
+        )  # with batches larger than a range, which would be fetched repeatedly
         self.responses = 0
 
     def __contains__(self, partition: Partition) -> bool:
@@ -91,7 +94,7 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
 
     def is_worth(self, partition: Partition, round_trip: float) -> bool:
         source = partition.source
-        if source.replica >= 0:  # a follower's log may change within a leader epoch
+        if source.replica >= 0 or partition in self._large_batches:  # a follower's log may change within a leader epoch
             return False
         avoided = time.monotonic() < self._avoid_until.get(source.leader, 0.0)
         if round_trip < LONG_ROUND_TRIP or self._max_connections < 2 or self.stopping or avoided:
@@ -111,6 +114,7 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
         ranges = self._ranges.pop(partition, None)
         if ranges is None:
             return False
+        partition.source.paused = False
         for each in ranges:
             self._outstanding -= 1
             each.discard()
@@ -227,6 +231,9 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
             if not token.discarded:
                 if part is None or part.error or part.diverging is not None or part.replica >= 0:
                     self._give_back(token.partition)
+                elif len(part.records) > token.max_bytes:
+                    self._large_batches.add(token.partition)
+                    self._give_back(token.partition)
                 else:
                     token.response, kept = (part, buffer), True
         finally:
@@ -253,6 +260,8 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
             first.response = None
             position = partition.source.position
             records = b.from_offset(part.records, position) if first.start < position else part.records
+            if records and part.aborted:  # the markers before the position end aborted transactions
+                records = part.records
             try:
                 # Without any, the response before it has reached its end: only the source's end offsets are new.
                 advanced = self._owner.accept(partition, part._replace(records=records), buffer)

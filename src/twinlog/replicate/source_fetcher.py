@@ -105,8 +105,7 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
         )
 
     def remove(self, partition: Partition) -> None:
-        if self.ranges.remove(partition):
-            partition.source.paused = False
+        self.ranges.remove(partition)
         self._leave_session(partition)
 
     def _leave_session(self, partition: Partition) -> None:

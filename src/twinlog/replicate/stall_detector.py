@@ -89,7 +89,10 @@ class StallDetector:
             return True
         queued = (p.source.paused or p.target.held or p.target.queue) and not p.target.in_flight
         return bool(
-            queued and target is not None and target.connection and now - target.last_activity_at < self._stall_seconds
+            queued
+            and target is not None
+            and target.connection
+            and now - max(target.last_activity_at, target.responded_at) < self._stall_seconds
         )
 
     def _ends(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:

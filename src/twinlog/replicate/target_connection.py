@@ -21,6 +21,7 @@ class TargetConnection(BrokerConnection):
     unsent: Request | None = None  # not yet completely written to the socket
     unsent_at: float = 0.0
     primary: Optional["TargetConnection"] = None  # to the same broker; it has the partitions. None: this is the primary
+    responded_at: float = 0.0  # of the primary: when any connection to the broker got a response
     outstanding_bytes: int = 0  # of requests without a response
     withheld: bool = False  # the last byte of its request has not been sent
 
@@ -47,7 +48,9 @@ class TargetConnection(BrokerConnection):
             release(request)
 
 
-def request_of(ready: dict[Partition, None], partitions: Iterable[Partition]) -> Request:
+def request_of(
+    ready: dict[Partition, None], partitions: Iterable[Partition], max_bytes: int = _REQUEST_BYTES
+) -> Request:
     """Takes one queued batch of each partition, in turn, up to the size of a request."""
     request: Request = {}
     size = 0
@@ -59,7 +62,7 @@ def request_of(ready: dict[Partition, None], partitions: Iterable[Partition]) ->
             ready[partition] = None  # to the end: the other partitions come first
         request[partition.remote] = (partition, partition.generation, batch)
         size += len(batch.view)
-        if size >= _REQUEST_BYTES:
+        if size >= max_bytes:
             break
     return request
 

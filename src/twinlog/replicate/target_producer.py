@@ -131,8 +131,10 @@ class TargetProducer(BrokerConnections[TargetConnection]):
     def check(self, now: float) -> None:
         self.parallel.keep_alive(now)
         super().check(now)
-        for broker in self.connections.values():
-            if broker.unsent and broker.connection is not None and now - broker.unsent_at > _UNSENT_SECONDS:
+        for broker in list(self.connections.values()):
+            if broker.unsent is not None and broker.connection is not None and not broker.connection.unsent:
+                self.flushed(broker)
+            elif broker.unsent and broker.connection is not None and now - broker.unsent_at > _UNSENT_SECONDS:
                 broker.connection.detach()  # a slow broker must not keep fetch responses of other partitions in memory
                 release(broker.unsent)
                 broker.unsent = {}
@@ -148,8 +150,9 @@ class TargetProducer(BrokerConnections[TargetConnection]):
 
     def answered(self, broker: TargetConnection, token: Request, buffer: Buffer) -> None:
         primary = broker.primary or broker
-        primary.last_activity_at = broker.last_activity_at
-        broker.outstanding_bytes -= sum(len(batch.view) for _, _, batch in token.values())
+        primary.responded_at = time.monotonic()
+        size = sum(len(batch.view) for _, _, batch in token.values())
+        broker.outstanding_bytes = max(broker.outstanding_bytes - size, 0)  # 0 if the connection has been lost since
         try:
             accepted = produce.decode_success(buffer.view)
             if accepted is None:
@@ -203,7 +206,7 @@ class TargetProducer(BrokerConnections[TargetConnection]):
         return response.throttle_ms
 
     def lost(self, broker: TargetConnection, tokens: list[Any], reason: str) -> None:
-        self.parallel.lost(broker)
+        self.parallel.lost(broker, had_requests=bool(tokens))
         waiting = [
             partition
             for request in tokens
