@@ -24,7 +24,8 @@ demo: setup  ## replicate between two real Kafka clusters, live in the terminal
 test: setup test-setup  ## run the tests, with real Kafka brokers
 	@$(BIN)/python -m pytest -n 3 $(PARALLEL) -m "not slow" $(ARGS)
 
-test-slow: setup test-setup  ## run the slow tests: examples, demo, image, fuzzing, a Spark cluster, rare faults
+test-slow: setup test-setup  ## run the slow tests: examples, demo, image, fuzzing, a Spark cluster, rare faults, old Kafka versions
+	@$(BIN)/python -m lab.jars 4.0 3.6 3.3 2.8
 	@$(BIN)/python -m pytest -n 2 $(PARALLEL) -m slow $(ARGS)
 
 test-all: test test-slow  ## run all tests

@@ -35,26 +35,35 @@ class ClusterSpec:
     @property
     def controllers(self) -> range:
         """The brokers that are also controllers: an odd number, since a quorum of two survives no failure."""
+        if self.zookeeper:
+            return range(0)
         return range(self.brokers if self.brokers % 2 else self.brokers - 1)
+
+    @property
+    def zookeeper(self) -> bool:
+        """Whether the metadata are in ZooKeeper: KRaft is ready for production since 3.3."""
+        return jars.before(self.line, "3.3")
 
 
 def server_properties(
-    spec: ClusterSpec, node: int, ports: Mapping[Listener, int], voters: Mapping[int, int], secrets: Secrets, data: Path
+    spec: ClusterSpec,
+    node: int,
+    ports: Mapping[Listener, int],
+    metadata: Mapping[int, int] | str,
+    secrets: Secrets,
+    data: Path,
 ) -> dict[str, str]:
-    """A broker's complete configuration. `voters` maps broker ids to controller ports."""
+    """A broker's complete configuration. `metadata` is ZooKeeper's address, or maps broker ids to controller ports."""
+    voters = {} if isinstance(metadata, str) else metadata
     is_controller = node in voters
     own_listeners = [listener for listener in ports if is_controller or listener != CONTROLLER]
     replicas = str(min(3, spec.brokers))
-    properties = {
-        "process.roles": "broker,controller" if is_controller else "broker",
-        "node.id": str(node),
-        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{port}" for n, port in voters.items()),
-        "controller.listener.names": CONTROLLER.name,
+    properties = _zookeeper(node, metadata) if isinstance(metadata, str) else _quorum(node, metadata)
+    properties |= {
         "listeners": ",".join(f"{each.name}://{each.host}:{ports[each]}" for each in own_listeners),
         "listener.security.protocol.map": ",".join(f"{each.name}:{each.protocol}" for each in ports),
         "inter.broker.listener.name": INTERNAL.name,
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "sasl.mechanism.controller.protocol": "PLAIN",
         "log.dirs": str(data),
         "auto.create.topics.enable": "false",
         "default.replication.factor": replicas,
@@ -69,12 +78,6 @@ def server_properties(
         "group.initial.rebalance.delay.ms": "0",
         # Tests write records with old timestamps, which retention would delete.
         "log.retention.ms": "-1",
-        # A killed broker can register again only after its session has expired: sooner than the default of 9 s, but
-        # late enough for a machine with more JVMs than cores.
-        "broker.heartbeat.interval.ms": "500",
-        "broker.session.timeout.ms": "4000",
-        # No no-op records in the metadata log: they are a third of an idle broker's CPU time.
-        "metadata.max.idle.interval.ms": "0",
         # Enough threads and buffers for one test.
         "num.network.threads": "1",
         "num.io.threads": "4",
@@ -89,9 +92,39 @@ def server_properties(
     for listener in ports:
         properties |= broker_properties(listener, secrets)
     if spec.authorizer:
-        properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        properties["authorizer.class.name"] = (
+            "kafka.security.authorizer.AclAuthorizer"
+            if spec.zookeeper
+            else "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        )
         properties["super.users"] = f"User:{SUPER_USER}"
     return properties | dict(spec.settings)
+
+
+def _quorum(node: int, voters: Mapping[int, int]) -> dict[str, str]:
+    """KRaft: the metadata are in a log of the controllers."""
+    return {
+        "process.roles": "broker,controller" if node in voters else "broker",
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{port}" for n, port in voters.items()),
+        "controller.listener.names": CONTROLLER.name,
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        # A killed broker can register again only after its session has expired: sooner than the default of 9 s, but
+        # late enough for a machine with more JVMs than cores.
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "4000",
+        # No no-op records in the metadata log: they are a third of an idle broker's CPU time.
+        "metadata.max.idle.interval.ms": "0",
+    }
+
+
+def _zookeeper(node: int, address: str) -> dict[str, str]:
+    return {
+        "broker.id": str(node),
+        "zookeeper.connect": address,
+        "zookeeper.connection.timeout.ms": "60000",  # both are started at the same time
+        "zookeeper.session.timeout.ms": "4000",  # as in a quorum
+    }
 
 
 class Broker:
@@ -103,7 +136,7 @@ class Broker:
         *,
         cluster_id: str,
         ports: Mapping[Listener, int],
-        voters: Mapping[int, int],
+        metadata: Mapping[int, int] | str,
         secrets: Secrets,
         wait_until_ready: Callable[["Broker"], None],
     ) -> None:
@@ -114,8 +147,11 @@ class Broker:
         self.paused = False
         self._secrets = secrets
         self._wait_until_ready = wait_until_ready
-        storage.format_folder(self.data, spec.line, cluster_id, node)
-        properties = server_properties(spec, node, ports, voters, secrets, self.data)
+        if spec.zookeeper:
+            self.data.mkdir(parents=True)  # a broker formats it
+        else:
+            storage.format_folder(self.data, spec.line, cluster_id, node)
+        properties = server_properties(spec, node, ports, metadata, secrets, self.data)
         file = folder / "server.properties"
         file.write_text(properties_text(properties))
         kerberos = (f"-Djava.security.krb5.conf={secrets.kdc.config}",) if secrets.kdc else ()

@@ -16,11 +16,13 @@ from lab import acls, kafka_tools, listeners, storage
 from lab.broker import Broker, ClusterSpec
 from lab.certificates import Authority
 from lab.errors import LabError
+from lab.java_process import JavaProcess
 from lab.kdc import Kdc
 from lab.listeners import CONTROLLER, INTERNAL, SUPER_USER, Listener, Secrets
 from lab.oauth_server import TokenIssuer
 from lab.ports import HOST, free_port
 from lab.waiting import until
+from lab.zookeeper import ZooKeeper
 
 START_SECONDS = 90
 RETRY_SECONDS = 30
@@ -35,7 +37,7 @@ class Cluster:
         self.spec = spec
         self.name = spec.name
         self.folder = folder
-        self.id = storage.new_cluster_id()
+        self.id = storage.new_cluster_id()  # with ZooKeeper the first broker chooses one: see `prepare`
         all_listeners = (*spec.listeners, INTERNAL)
         tls = any(each.tls for each in all_listeners)
         self.authority = Authority(folder / "certificates", spec.name) if tls else None
@@ -43,7 +45,9 @@ class Cluster:
         self.issuer = TokenIssuer(passwords) if any(each.oauth for each in all_listeners) else None
         self.kdc = Kdc(folder / "kdc") if any(each.kerberos for each in all_listeners) else None
         self.secrets = Secrets(spec.users, self.authority, self.issuer.endpoints if self.issuer else None, self.kdc)
-        ports = [{each: free_port() for each in (*all_listeners, CONTROLLER)} for _ in range(spec.brokers)]
+        self.zookeeper = ZooKeeper(spec.name, spec.line, folder / "zookeeper") if spec.zookeeper else None
+        bound = all_listeners if spec.zookeeper else (*all_listeners, CONTROLLER)
+        ports = [{each: free_port() for each in bound} for _ in range(spec.brokers)]
         self.brokers = tuple(
             Broker(
                 spec,
@@ -51,7 +55,9 @@ class Cluster:
                 folder / f"broker-{node}",
                 cluster_id=self.id,
                 ports=ports[node],
-                voters={n: ports[n][CONTROLLER] for n in spec.controllers},
+                metadata=(
+                    self.zookeeper.address if self.zookeeper else {n: ports[n][CONTROLLER] for n in spec.controllers}
+                ),
                 secrets=self.secrets,
                 wait_until_ready=self._wait_until_ready,
             )
@@ -60,6 +66,11 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster {self.name}: Kafka {self.spec.line}, {len(self.brokers)} broker(s)>"
+
+    @property
+    def processes(self) -> list[JavaProcess]:
+        """The brokers, then ZooKeeper if there is one: it is stopped last."""
+        return [broker.process for broker in self.brokers] + ([self.zookeeper.process] if self.zookeeper else [])
 
     # Start and stop
 
@@ -70,11 +81,15 @@ class Cluster:
 
     def launch(self) -> None:
         """Starts all brokers without waiting for them."""
+        if self.zookeeper:
+            self.zookeeper.process.start()
         for broker in self.brokers:
             broker.launch()
 
     def prepare(self) -> None:
         """Creates the SCRAM users: they are stored in the cluster's metadata, so the brokers must be up."""
+        if self.zookeeper:
+            self.id = self._admin_call(_describe)["cluster_id"]
         mechanisms = sorted({each.mechanism or "" for each in self.spec.listeners if each.scram})
         for mechanism in mechanisms if self.spec.users else ():  # Kafka accepts a user once per request
             alterations = [UserScramCredentialUpsertion(u, mechanism, listeners.password(u)) for u in self.spec.users]
@@ -83,8 +98,8 @@ class Cluster:
                 raise LabError(f"{self.name}: cannot create SCRAM users: {refused}")
 
     def close(self) -> None:
-        for broker in self.brokers:
-            broker.process.end()
+        for process in self.processes:
+            process.end()
         if self.issuer:
             self.issuer.close()
             self.issuer = None
@@ -93,7 +108,8 @@ class Cluster:
 
     def remove_data(self) -> None:
         """Removes everything but logs and configurations."""
-        for folder in (*(broker.data for broker in self.brokers), self.folder / "certificates", self.folder / "kdc"):
+        data = [broker.data for broker in self.brokers] + ([self.zookeeper.data] if self.zookeeper else [])
+        for folder in (*data, self.folder / "certificates", self.folder / "kdc"):
             shutil.rmtree(folder, ignore_errors=True)
 
     def is_ready(self) -> bool:
@@ -101,14 +117,14 @@ class Cluster:
         return all(broker.is_serving() for broker in self.brokers) and all(map(self._sees_all, self.brokers))
 
     def start_failure(self) -> str | None:
-        """Why it will never be ready: a broker that has exited, with the end of its log."""
-        for broker in self.brokers:
-            if reason := broker.process.exit_report():
+        """Why it will never be ready: a process that has exited, with the end of its log."""
+        for process in self.processes:
+            if reason := process.exit_report():
                 return reason
         return None
 
     def logs(self) -> str:
-        return "".join(f"\n{broker.process.name}{broker.process.log_excerpt()}" for broker in self.brokers)
+        return "".join(f"\n{process.name}{process.log_excerpt()}" for process in self.processes)
 
     def _wait_until_ready(self, broker: Broker) -> None:
         broker.process.wait_until_up(lambda: broker.is_serving() and self._sees_all(broker), START_SECONDS)
@@ -117,7 +133,7 @@ class Cluster:
         running = {each.id for each in self._running()}
         try:
             with self.admin(through=[broker], timeout=5) as admin:
-                known = {each["broker_id"] for each in admin.describe_cluster()["brokers"] if not each.get("is_fenced")}
+                known = {each["broker_id"] for each in _describe(admin)["brokers"] if not each.get("is_fenced")}
         except LabError:
             return False
         return running <= known
@@ -290,3 +306,16 @@ class Cluster:
             return not set(entries) - set(admin.describe_acls(acls.EVERY)[0])
 
         self._until_on_every_broker(are_applied, f"ACLs of {user}")
+
+
+def _describe(admin: Any) -> dict[str, Any]:
+    """The cluster's id and brokers.
+
+    kafka-python's describe_cluster fails with brokers before 3.7, whose response lacks a field. For older ones still it
+    uses the metadata, which contain no fenced brokers.
+    """
+    try:
+        return dict(admin.describe_cluster())
+    except KeyError:
+        found = admin._manager.run(admin._get_cluster_metadata, [])  # noqa: SLF001  # no public call returns brokers
+        return {**found, "brokers": [{**each, "broker_id": each["node_id"]} for each in found["brokers"]]}

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from lab import batches
+from lab import batches, jars
 from lab.batches import CODECS, Header, Record
 from lab.cluster import Cluster
 from lab.raw_protocol import BrokerError, RawProtocol, text_bytes
@@ -38,7 +38,7 @@ def raw_batches(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]
 
 def create_all(cluster: Cluster, prefix: str) -> dict[str, str]:
     """Creates all of them and returns the topic of each corner case."""
-    factories = CORNER_CASES | ({"old-messages": old_messages} if cluster.spec.line.startswith("3.") else {})
+    factories = CORNER_CASES | ({"old-messages": old_messages} if jars.before(cluster.spec.line, "4.0") else {})
     topics = {name: f"{prefix}{name}" for name in factories}
     with ThreadPoolExecutor(8) as pool:  # nearly all of the time is spent waiting for brokers
         for done in [pool.submit(factories[name], cluster, topic) for name, topic in topics.items()]:

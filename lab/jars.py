@@ -33,9 +33,26 @@ ROOTS = {
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
         "org.apache.logging.log4j:log4j-core:2.25.4",
     ),
+    "4.0": (
+        "org.apache.kafka:kafka_2.13:4.0.2",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+        "org.apache.logging.log4j:log4j-core:2.25.4",
+    ),
     "3.9": (
         "org.apache.kafka:kafka_2.13:3.9.2",
         "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+    "3.6": (
+        "org.apache.kafka:kafka_2.13:3.6.2",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+    "3.3": (
+        "org.apache.kafka:kafka_2.13:3.3.2",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+    "2.8": (
+        "org.apache.kafka:kafka_2.13:2.8.2",
+        "org.slf4j:slf4j-log4j12:1.7.30",
     ),
     # An independent client of Connect's REST API.
     "connect-client": ("org.sourcelab:kafka-connect-client:4.0.5",),
@@ -55,6 +72,11 @@ class Jar:
     @property
     def file_name(self) -> str:
         return f"{self.name}-{self.version}.jar"
+
+
+def before(line: str, other: str) -> bool:
+    """Whether a release line is older than another."""
+    return [int(number) for number in line.split(".")] < [int(number) for number in other.split(".")]
 
 
 def class_path(line: str = NEWEST) -> str:
@@ -106,7 +128,7 @@ def _read_lock(text: str) -> list[Jar]:
 def _write_lock(line: str) -> None:
     into = cache_folder() / "locking"
     shutil.rmtree(into, ignore_errors=True)
-    with Progress(f"resolving Kafka {line}") as progress:
+    with _exclusive_lock(cache_folder() / "lock"), Progress(f"resolving Kafka {line}") as progress:
         for number, name in enumerate(
             ivy.retrieve([tuple(r.split(":")) for r in ROOTS[line]], into, cache_folder(), deep=True)
         ):

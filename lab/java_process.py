@@ -34,7 +34,7 @@ def command(
     """The command line. Kafka's OAuth code (4.x) opens only `urls`."""
     logging = (
         f"-Dlog4j.configuration=file:{_LOGGING / 'log4j.properties'}"
-        if line.startswith("3.")
+        if jars.before(line, "4.0")
         else f"-Dlog4j2.configurationFile={_LOGGING / 'log4j2.properties'}"
     )
     allowed = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"] if urls else []

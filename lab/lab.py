@@ -112,8 +112,8 @@ class Lab:
 
     @property
     def processes(self) -> list[Process]:
-        brokers = [broker.process for cluster in self._clusters for broker in cluster.brokers]
-        return [*brokers, *(each.process for each in self._mirrormakers)]
+        clusters = [process for cluster in self._clusters for process in cluster.processes]
+        return [*clusters, *(each.process for each in self._mirrormakers)]
 
     def close(self, *, keep_logs: bool = False) -> None:
         for each in self._mirrormakers:

@@ -30,7 +30,7 @@ _counter = itertools.count(1)
 hypothesis.settings.register_profile("any time", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any time")
 # Long, and rarely broken by a change elsewhere.
-SLOW_FOLDERS = {"examples", "fuzz", "image", "spark_cluster"}
+SLOW_FOLDERS = {"examples", "fuzz", "image", "spark_cluster", "versions"}
 
 
 def pytest_configure() -> None:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from lab import acls, cleanup_process, java_process, listeners, ports
 from lab.broker import ClusterSpec, server_properties
 from lab.errors import LabError
+from lab.jars import ROOTS
 from lab.listeners import CONTROLLER, INTERNAL, OAUTH, PLAINTEXT, SASL_PLAIN, SCRAM_512, TLS, Listener, Secrets
 from lab.oauth_server import TokenIssuer
 
@@ -64,6 +65,16 @@ def test_only_controllers_have_a_controller_listener() -> None:
     assert properties(spec, 0)["process.roles"] == "broker,controller"
     assert "CONTROLLER://" not in properties(spec, 1)["listeners"]
     assert properties(spec, 1)["process.roles"] == "broker"
+
+
+def test_brokers_older_than_kraft_use_zookeeper() -> None:
+    spec = ClusterSpec(name="us", brokers=3, line="2.8", authorizer=True)
+    assert (spec.zookeeper, len(spec.controllers)) == (True, 0)
+    made = server_properties(spec, 1, {PLAINTEXT: 1, INTERNAL: 2}, "localhost:3", Secrets(), Path("data"))
+    assert (made["broker.id"], made["zookeeper.connect"]) == ("1", "localhost:3")
+    assert made["authorizer.class.name"].endswith("AclAuthorizer")
+    assert not [key for key in made if key.startswith(("controller.", "process.", "node."))]
+    assert [line for line in ROOTS if line[0].isdigit() and ClusterSpec(name="us", line=line).zookeeper] == ["2.8"]
 
 
 def test_replication_factor_of_internal_topics() -> None:
