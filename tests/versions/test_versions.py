@@ -4,20 +4,23 @@ Each release is paired with the newest on either side, and two old ones with eac
 """
 
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from lab import corner_case_topics
 from lab.acls import EVERY
 from lab.batches import CODECS
 from lab.cluster import Cluster
-from lab.compare_logs import read
+from lab.compare_logs import compare, read
 from lab.end_offsets import EndOffsets
 from lab.jars import NEWEST
 from lab.waiting import until
 from tests.cli.conftest import twinlog
 from tests.replicate.conftest import MakeMirror, Mirror, Writer
+from tests.runtime import conftest as runtime
 from tests.sync.conftest import checkpoint_sync, consumed, fill, offsets
 from tests.versions.conftest import Releases
 from twinlog.model import TopicPartition
@@ -61,6 +64,7 @@ def test_every_kind_of_record_is_copied_exactly(pair: Pair, releases: Releases, 
 
 
 def test_a_crash_in_the_middle_neither_loses_nor_doubles(pair: Pair, topic: str, mirror: MakeMirror) -> None:
+    """Of Twinlog and of the target's broker, which must know Twinlog's producer afterwards."""
     plain, transactional = f"{topic}-plain", f"{topic}-transactional"
     for name in (plain, transactional):
         pair.source.create_topic(name, 2)
@@ -70,8 +74,10 @@ def test_a_crash_in_the_middle_neither_loses_nor_doubles(pair: Pair, topic: str,
         Writer(pair.source, transactional, 2, rate=1000, transactional=topic),
         EndOffsets(pair.target) as ends,
     ):
-        for _ in range(2):
-            _crash(flow, ends, plain, transactional)
+        _crash(flow, ends, plain, transactional)
+        pair.target.brokers[0].kill()
+        pair.target.brokers[0].start()
+        _crash(flow, ends, plain, transactional)
     with flow.start():
         flow.until_equal(plain, transactional)
     for name in (plain, transactional):
@@ -107,8 +113,6 @@ def test_configs_and_acls_follow(pair: Pair, topic: str, mirror: MakeMirror) -> 
     flow: Mirror = mirror(pair.source, pair.target, topic)
     remote = flow.remote(topic)
     flow.copy()
-    shown = pair.target.tool("topics", "--describe", "--topic", remote)
-    assert "PartitionCount: 2" in shown
     pair.source.alter_topic(topic, {"retention.ms": "6000000"})
     pair.source.grant("alice", "READ", topic=topic)
     warnings: list[str] = []
@@ -122,12 +126,39 @@ def test_configs_and_acls_follow(pair: Pair, topic: str, mirror: MakeMirror) -> 
 
     def followed() -> bool:
         with pair.target.admin() as admin:
-            found = [each for each in admin.describe_acls(EVERY)[0] if each.resource_pattern.resource_name == remote]
-        shown = pair.target.tool("topics", "--describe", "--topic", remote)
-        wanted = ("cleanup.policy=compact", "retention.ms=6000000")
-        return [each.principal for each in found] == ["User:alice"] and all(text in shown for text in wanted)
+            (described,) = admin.describe_topics([remote])
+            configs = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, remote)])["topic"][remote]
+            acls = [each for each in admin.describe_acls(EVERY)[0] if each.resource_pattern.resource_name == remote]
+        found = {name: configs[name]["value"] for name in ("cleanup.policy", "retention.ms")}
+        assert len(described["partitions"]) == 2
+        return found == {"cleanup.policy": "compact", "retention.ms": "6000000"} and [
+            (each.principal, each.operation.name) for each in acls
+        ] == [("User:alice", "READ")]
 
     until(followed, f"{remote} should have the configs and ACLs of {topic}")
+
+
+@pytest.mark.spark
+def test_run_once_between_old_releases(releases: Releases, topic: str, tmp_path: Path) -> None:
+    """In both directions at the same time: as an operator runs it, with Spark and all periodic jobs."""
+    clusters = [releases.cluster(line) for line in MIXED[0]]
+    run = runtime.Pair(*clusters, tmp_path)
+    try:
+        for cluster in clusters:
+            cluster.create_topic(topic, 2)
+            fill(cluster, topic, range(300))
+            assert consumed(cluster, f"group-{topic}", [topic], 300) == list(range(300))
+            fill(cluster, topic, range(300, 400), partition=1)
+        settings = {"topics": topic, "groups": f"group-{topic}", "sync.group.offsets.enabled": "true"}
+        twin = run.run(run.file(settings, back=True), "--once")
+        assert twin.wait(180) == 0, twin.output
+        for source, target in (clusters, reversed(clusters)):
+            remote = f"{source.name}.{topic}"
+            found = compare(source.client_properties(), topic, target.client_properties(), remote, codecs=True)
+            assert (found.records, found.differences) == (400, ())
+            assert consumed(target, f"group-{topic}", [remote], 100) == list(range(300, 400))
+    finally:
+        run.close()
 
 
 def test_doctor_knows_the_release(pair: Pair, topic: str, mirror: MakeMirror) -> None:
