@@ -15,7 +15,7 @@ _SECONDS = {
     "connect/test_rest_against_connect.py": 90, "runtime/test_exactness.py": 80, "connect/test_serve.py": 75,
     "runtime/test_run.py": 70, "runtime/test_takeover.py": 65, "runtime/test_once_denied.py": 40,
     "cli/test_status.py": 40, "cli/test_plan.py": 40, "monitoring/test_live.py": 40,
-    "replicate/test_faults.py": 110, "replicate/test_source_changes.py": 85, "replicate/test_secured_clusters.py": 70,
+    "versions/test_versions.py": 300, "replicate/test_faults.py": 110, "replicate/test_source_changes.py": 85, "replicate/test_secured_clusters.py": 70,
     "replicate/test_recovery.py": 45, "replicate/test_equality.py": 45, "replicate/test_misbehaving_target.py": 45,
     "cli/test_doctor.py": 40, "replicate/test_truncation_and_loss.py": 40, "replicate/test_producer_state.py": 35,
     "replicate/test_reported_status.py": 30, "failover/test_offsets_command.py": 30,

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 
 import twinlog
+from lab.jars import NEWEST, ROOTS
+from tests.versions.conftest import PAIRS
 from twinlog.config.settings_docs import document
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +38,21 @@ def test_versions_match() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == twinlog.__version__
     assert f"## {twinlog.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_readme_has_the_kafka_versions_that_are_tested() -> None:
+    text = (ROOT / "README.md").read_text()
+    table = [line.strip("| ").split("|") for line in text.splitlines() if re.match(r"\| (source|\d+\.\d+\.\d+) ", line)]
+    (_, *targets), *rows = [[cell.strip() for cell in row] for row in table]
+    releases = {root.rpartition(":")[2]: line for line, (root, *_) in ROOTS.items() if ":kafka_2.13:" in root}
+    assert sorted(targets) == sorted(row[0] for row in rows) == sorted(releases)
+    tested = {
+        (releases[source], releases[target])
+        for source, *cells in rows
+        for target, cell in zip(targets, cells, strict=True)
+        if cell == "yes"
+    }
+    assert tested == {*PAIRS, (NEWEST, NEWEST)}
 
 
 def test_requirements_are_pinned_by_hash_without_an_index() -> None:

@@ -13,6 +13,7 @@ from lab import batches
 from lab.broker import ClusterSpec
 from lab.cluster import Cluster
 from lab.errors import LabError
+from lab.jars import NEWEST
 from lab.lab import Lab
 from lab.raw_protocol import RawProtocol
 from lab.waiting import until
@@ -24,9 +25,10 @@ SYNC = {"sync.group.offsets.enabled": "true"}
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_rights_that_are_missing_and_those_that_suffice(tmp_path: Path, lab: Lab) -> None:
+@pytest.mark.parametrize("line", [NEWEST, pytest.param("2.8", marks=pytest.mark.slow)])
+def test_rights_that_are_missing_and_those_that_suffice(tmp_path: Path, lab: Lab, line: str) -> None:
     """Both clusters are closed. What the plan asks for is granted, word for word; then the flow runs."""
-    closed = [ClusterSpec(name=name, users=("alice",), authorizer=True) for name in ("inner", "outer")]
+    closed = [ClusterSpec(name=name, line=line, users=("alice",), authorizer=True) for name in ("inner", "outer")]
     inner, outer = lab.clusters(*closed)
     try:
         _furnish(inner, outer)
@@ -64,7 +66,7 @@ def test_rights_that_are_missing_and_those_that_suffice(tmp_path: Path, lab: Lab
         pair = Pair(inner, outer, tmp_path)
         try:
             twin = pair.run(file, "--once", "--flow", "inner->outer")
-            assert twin.wait(90) == 0, twin.output
+            assert twin.wait(300) == 0, twin.output
             assert "authoriz" not in twin.output.lower(), twin.output
             outer.grant("ANONYMOUS", "READ", topic="*")
             pair.assert_equal("vault", "hall")

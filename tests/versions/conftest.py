@@ -1,4 +1,4 @@
-"""One cluster of each Kafka release, started when a test first needs it."""
+"""One cluster of each Kafka release, started when a test first needs it; and the pairs of them that are tested."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,9 +8,15 @@ import pytest
 from lab import corner_case_topics
 from lab.batches import Header
 from lab.cluster import Cluster
+from lab.jars import NEWEST
 from lab.lab import Lab
 from lab.listeners import SUPER_USER
 from tests.replicate.conftest import mirror  # noqa: F401  # a fixture
+
+# README.md has the same table.
+OLDER = ("2.8", "3.3", "3.6", "3.9", "4.0")
+MIXED = (("2.8", "3.6"), ("3.6", "2.8"))
+PAIRS = [*((line, NEWEST) for line in OLDER), *((NEWEST, line) for line in OLDER), *MIXED]
 
 # An authorizer that allows everything to clients without a login: ACLs can be synced, and no test needs any.
 _SETTINGS = {"super.users": f"User:{SUPER_USER};User:ANONYMOUS"}
