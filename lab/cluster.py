@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, UserScramCredentialUpsertion
-from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, RequestTimedOutError
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+    TopicAlreadyExistsError,
+)
 
 from lab import acls, kafka_tools, listeners, storage
 from lab.broker import Broker, ClusterSpec
@@ -209,7 +215,18 @@ class Cluster:
             "replication_factor": replication_factor or min(3, len(self.brokers)),
             "configs": dict(configs or {}),
         }
-        self._admin_call(lambda admin: admin.create_topics({name: spec}))
+        attempts = 0
+
+        def create(admin: Any) -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                admin.create_topics({name: spec})
+            except TopicAlreadyExistsError:
+                if attempts == 1:  # else the request before was carried out, and only its response was late
+                    raise
+
+        self._admin_call(create)
         self.wait_for_topic(name)
 
     def wait_for_topic(self, name: str) -> None:

@@ -1,9 +1,11 @@
 """Clusters: topics, leaders, tools, and recovery from killed and paused brokers."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, RequestTimedOutError
 
 from lab import kafka_tools
 from lab.broker import ClusterSpec
@@ -72,6 +74,23 @@ def test_a_tool_that_fails_reports_why(us: Cluster) -> None:
 def test_an_unknown_listener_is_an_error(us: Cluster) -> None:
     with pytest.raises(LabError, match="us has no listener TLS"):
         us.bootstrap(TLS)
+
+
+def test_a_topic_that_was_created_although_the_request_timed_out(
+    us: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = KafkaAdminClient.create_topics
+    responses = iter([RequestTimedOutError(), None])
+
+    def late(*arguments: Any) -> Any:
+        created = create(*arguments)
+        if error := next(responses):
+            raise error
+        return created
+
+    monkeypatch.setattr(KafkaAdminClient, "create_topics", late)
+    us.create_topic(topic, partitions=2)
+    assert us.leader(topic, 1) == 0
 
 
 def test_a_topic_cannot_be_created_twice(us: Cluster, topic: str) -> None:
