@@ -13,7 +13,7 @@ UNIT := not broker and not java and not spark and not fuzz and not tools and not
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all test-setup check lint unit bench fuzz clean setup
+.PHONY: help demo test test-slow test-all test-setup check lint unit bench soak fuzz clean setup
 
 help:  ## list the targets
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -51,6 +51,9 @@ example-%: setup  ## run an example: one-way, active-active, connect-rest, kuber
 bench: setup  ## run the benchmarks (ARGS=far: over an emulated long link); prints tables, writes build/bench.json
 	@$(BIN)/python -m twinlog.spark.class_archive
 	@$(BIN)/python -m bench $(ARGS)
+
+soak: setup  ## inject random faults while replicating (ARGS="--minutes 60 --seed 7"); see docs/soak.md
+	@$(BIN)/python -m soak $(ARGS)
 
 fuzz: setup  ## fuzz the parsers, guided by coverage
 	@$(BIN)/python -W ignore tests/fuzz/run.py --keep build/fuzz

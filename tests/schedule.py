@@ -18,7 +18,7 @@ _SECONDS = {
     "versions/test_versions.py": 300, "replicate/test_faults.py": 110, "replicate/test_source_changes.py": 85, "replicate/test_secured_clusters.py": 70,
     "replicate/test_recovery.py": 45, "replicate/test_equality.py": 45, "replicate/test_misbehaving_target.py": 45,
     "cli/test_doctor.py": 40, "replicate/test_truncation_and_loss.py": 40, "replicate/test_producer_state.py": 35,
-    "replicate/test_reported_status.py": 30, "failover/test_offsets_command.py": 30,
+    "replicate/test_reported_status.py": 30, "failover/test_offsets_command.py": 30, "soak/test_soak.py": 300,
 }  # fmt: skip
 _DEFAULTS = {"spark": 25, "broker": 10, "": 1}
 # These share a `twinlog serve` and a Connect worker.

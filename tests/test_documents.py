@@ -19,12 +19,14 @@ def test_the_settings_page_is_up_to_date() -> None:
 
 def test_architecture_lists_every_module() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    packages = (ROOT / "src" / "twinlog", ROOT / "lab", ROOT / "bench", ROOT / "demo")
+    packages = (ROOT / "src" / "twinlog", ROOT / "lab", ROOT / "bench", ROOT / "demo", ROOT / "soak")
     modules = [path.name for each in packages for path in each.rglob("*.py") if path.name != "__init__.py"]
     assert [name for name in modules if name not in text] == []
     named = set(re.findall(r"\b(\w+\.py)\b", text))
     elsewhere = {
-        p.name for folder in ("tests", "lab", "bench", "demo", "examples") for p in (ROOT / folder).rglob("*.py")
+        p.name
+        for folder in ("tests", "lab", "bench", "demo", "soak", "examples")
+        for p in (ROOT / folder).rglob("*.py")
     }
     assert named - set(modules) - elsewhere == set()
 
