@@ -1,34 +1,43 @@
-"""A clock that can be stepped, for Twinlog's processes only: libfaketime (Debian: `apt install libfaketime`)."""
+"""A wall clock that can be stepped, for Twinlog's processes only: a preloaded library (stepped_clock.c)."""
 
-import glob
-import os
+import shutil
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
-_LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
+from lab.errors import LabError
 
-
-def library() -> str | None:
-    """`FAKETIME_LIBRARY` names another file."""
-    named = os.environ.get("FAKETIME_LIBRARY")
-    found = [named] if named else [path for pattern in _LIBRARIES for path in glob.glob(pattern)]  # noqa: PTH207
-    return next((path for path in found if Path(path).is_file()), None)
+_SOURCE = Path(__file__).with_name("stepped_clock.c")
 
 
 class Clock:
-    """Wall-clock time as `env` shows it to a process. Monotonic time is real: Java and Python measure with it."""
+    """For processes with `env`. Raises a LabError with the reason if the library cannot be built here."""
 
-    def __init__(self, path: str, folder: Path) -> None:
-        self._file = folder / "clock"
-        self.env = {
-            "LD_PRELOAD": path,
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_CACHE_DURATION": "1",
-        }
-        self.step(0)
+    def __init__(self, folder: Path) -> None:
+        compiler = shutil.which("cc")
+        if sys.platform != "linux" or compiler is None:
+            raise LabError("needs Linux and a C compiler (Debian: apt install gcc libc6-dev)")
+        library, self._file = folder / "stepped_clock.so", folder / "clock"
+        command: list[str | Path] = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-o",
+            library,
+            _SOURCE,
+            "-ldl",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LabError(f"cannot compile {_SOURCE.name}: {done.stderr.strip()}")
+        self._file.write_bytes(struct.pack("=q", 0))
+        self.env = {"LD_PRELOAD": str(library), "SOAK_CLOCK": str(self._file)}
 
-    def step(self, seconds: float) -> None:
+    def step(self, seconds: int) -> None:
         """From real time, forwards or backwards."""
-        changed = self._file.with_suffix(".new")
-        changed.write_text(f"{seconds:+.0f}\n")
-        changed.replace(self._file)
+        with self._file.open("r+b") as file:  # not replaced: it is mapped
+            file.write(struct.pack("=q", seconds))

@@ -36,11 +36,7 @@ class Instance(TwinlogCommand):
     def __init__(self, number: int, file: Path, folder: Path, env: Mapping[str, str]) -> None:
         super().__init__(["run", file], folder / f"twinlog-{number}.log", folder / f"scratch-{number}", env)
         self.number = number
-        self.started = 0.0
-
-    def start(self) -> None:
-        super().start()
-        self.started = time.monotonic()
+        self._relays = False
 
     @property
     def pid(self) -> int:
@@ -48,7 +44,8 @@ class Instance(TwinlogCommand):
 
     @property
     def relaying(self) -> bool:
-        return RELAYING in self.output
+        self._relays = self._relays or RELAYING in self.output
+        return self._relays
 
     def processes(self) -> list[int]:
         return list(resource_usage.tree(self.pid)) if self.process.alive else []

@@ -16,7 +16,7 @@ from lab.errors import LabError
 from lab.lab import Lab
 from lab.listeners import PLAINTEXT, SCRAM_256
 from lab.proxy import Proxy
-from soak.clock import Clock, library
+from soak.clock import Clock
 from soak.disk import Disk
 from soak.plan import SIDES, SOURCE, TARGET, Kind, available, emulated_side
 from soak.replicator import Replicator
@@ -141,10 +141,11 @@ class Stage:
         return None
 
     def _open_clock(self) -> Clock | None:
-        if path := library():
-            return Clock(path, self.folder)
-        self.left_out["clock of twinlog stepped"] = "libfaketime is not installed (Debian: apt install libfaketime)"
-        return None
+        try:
+            return Clock(self.folder)
+        except LabError as error:
+            self.left_out["clock of twinlog stepped"] = str(error)
+            return None
 
 
 def _require_two_replicas(cluster: Cluster) -> None:

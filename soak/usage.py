@@ -11,7 +11,7 @@ from lab import resource_usage
 from soak.replicator import Replicator
 
 _EVERY_SECONDS = 5.0
-_SETTLED_SECONDS = 60.0  # after the start: the JVM and Python's caches grow
+_SETTLED_SECONDS = 60.0  # of relaying: until then the JVM and Python's caches grow
 _ENOUGH = 12  # samples
 _GROWTH = 0.3
 _MEMORY_SLACK = 150_000_000
@@ -20,7 +20,7 @@ _DESCRIPTOR_SLACK = 60
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`age`: of the instance, in seconds."""
+    """`age`: for how many seconds the instance has been relaying."""
 
     instance: int
     age: float
@@ -81,6 +81,7 @@ class Sampler:
         self._replicator = replicator
         self._closing = threading.Event()
         self.samples: list[Sample] = []
+        self._since: dict[int, float] = {}
         self._thread = threading.Thread(target=self._work, name="usage", daemon=True)
         self._thread.start()
 
@@ -91,10 +92,13 @@ class Sampler:
     def _work(self) -> None:
         while not self._closing.wait(_EVERY_SECONDS):
             instance = self._replicator.current
+            if not instance.relaying:
+                continue
+            since = self._since.setdefault(instance.number, time.monotonic())
             pids = instance.processes()
             pss = resource_usage.pss_bytes(instance.pid)
             if pids and pss:
-                age = time.monotonic() - instance.started
+                age = time.monotonic() - since
                 self.samples.append(Sample(instance.number, age, pss, sum(map(_descriptors, pids))))
 
 
