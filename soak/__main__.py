@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, help="end after so many faults, if that is earlier")
     parser.add_argument("--seed", type=int, help="repeat the faults of an earlier run (default: random; it is printed)")
     parser.add_argument("--rate", type=float, default=300.0, help="records per second (default: 300)")
+    parser.add_argument("--longest", type=float, default=8.0, help="longest fault in seconds (default: 8)")
     parser.add_argument("--report", type=Path, help="write the report to FILE.json and FILE.md")
     parser.add_argument("--logs", type=Path, default=Path("build/soak"), help="folder for the logs of twinlog run")
     given = parser.parse_args(arguments)
@@ -32,7 +33,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupts.imports_done()
         interrupts.defer()
         command = f'make soak ARGS="--seed {seed} --minutes {given.minutes:g}"'
-        options = Options(seed, given.minutes, given.faults, given.rate, given.report, given.logs, command, no_disk)
+        options = Options(
+            seed,
+            given.minutes,
+            given.faults,
+            given.rate,
+            given.longest,
+            given.report,
+            given.logs,
+            command,
+            no_disk,
+        )
         return Soak(options, interrupts.requested.is_set).run()
 
     return run_program(program)

@@ -99,7 +99,7 @@ def emulated_side(seed: int) -> str:
     return random.Random(seed).choice(SIDES)  # noqa: S311  (repeatable, not secret)
 
 
-def steps(seed: int, kinds: Collection[Kind]) -> Iterator[Step]:
+def steps(seed: int, kinds: Collection[Kind], longest: float = LONGEST) -> Iterator[Step]:
     """Endless. Each round has every kind, in a random order: a short run has as many kinds as possible."""
     dice = random.Random(seed)  # noqa: S311
     number = 0
@@ -117,5 +117,7 @@ def steps(seed: int, kinds: Collection[Kind]) -> Iterator[Step]:
         faults = []
         for kind in chosen:
             number += 1
-            faults.append(PlannedFault(number, kind, dice.uniform(SHORTEST, LONGEST), dice.randrange(_MAX_CHOICE)))
+            faults.append(
+                PlannedFault(number, kind, dice.uniform(min(SHORTEST, longest), longest), dice.randrange(_MAX_CHOICE))
+            )
         yield Step(tuple(faults), dice.uniform(0.0, 2.0))

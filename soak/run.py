@@ -34,6 +34,7 @@ class Options:
     minutes: float
     faults: int | None
     per_second: float
+    longest: float  # seconds of a fault
     report: Path | None
     keep: Path | None  # where Twinlog's logs are copied to
     command: str
@@ -76,7 +77,7 @@ class Soak:
         sampler = Sampler(stage.replicator)
         self._began = time.monotonic()
         try:
-            for step in steps(self._options.seed, stage.kinds):
+            for step in steps(self._options.seed, stage.kinds, self._options.longest):
                 if self._is_over():
                     break
                 self._inject(stage, step)
@@ -204,7 +205,10 @@ class Soak:
         """Partitions whose last record on the target is not the last one that was acknowledged, or a later one."""
         ends = self._arrived(stage)
         start = {remote(tp): max(0, ends.get(tp, 0) - 1) for tp in wanted}
-        last = reading.numbers(stage.target, list(start), start)
+        try:
+            last = reading.numbers(stage.target, list(start), start)
+        except LabError:
+            return list(wanted)
         return [tp for tp, number in wanted.items() if max(last[remote(tp)], default=-1) < number]
 
     def _compare(self, stage: Stage) -> None:

@@ -28,6 +28,7 @@ def test_each_round_has_every_kind() -> None:
     assert [fault.number for fault in planned] == list(range(1, len(planned) + 1))
     assert Counter(fault.kind for fault in planned[:rounds]) == {kind: kind.often for kind in KINDS}
     assert all(SHORTEST <= fault.seconds <= LONGEST for fault in planned)
+    assert all(fault.seconds <= 1 for step in islice(steps(3, KINDS, 1.0), rounds) for fault in step.faults)
 
 
 def test_two_faults_at_once_disturb_different_places() -> None:

@@ -1,7 +1,6 @@
 """Twenty faults, as `make soak` injects them."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_twenty_faults_lose_and_duplicate_nothing(tmp_path: Path) -> None:
+    options = ["--faults", "20", "--minutes", "60", "--longest", "4", "--seed", "20", "--logs", tmp_path]
     # A process of its own: it has a mount namespace of its own, too.
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "soak",
-            "--faults",
-            "20",
-            "--seed",
-            "20",
-            "--report",
-            tmp_path / "report",
-            "--logs",
-            tmp_path,
-        ],
+        [sys.executable, "-m", "soak", *options, "--report", tmp_path / "report"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         capture_output=True,
         text=True,
         check=False,
