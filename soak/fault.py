@@ -3,8 +3,13 @@
 from abc import ABC, abstractmethod
 
 from lab.cluster import Cluster
+from lab.errors import LabError
 from soak.plan import PlannedFault
 from soak.stage import Stage
+
+
+class UnexpectedError(LabError):
+    """Twinlog did not do what it should; other errors mean that the fault is not possible at the moment."""
 
 
 class Fault(ABC):

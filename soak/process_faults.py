@@ -4,7 +4,7 @@ import signal
 import time
 
 from lab.errors import LabError
-from soak.fault import Fault
+from soak.fault import Fault, UnexpectedError
 from soak.plan import SIDES
 from soak.replicator import Instance, name, send
 
@@ -96,7 +96,10 @@ class AllSuspended(_Suspended):
 
 class Terminated(_InstanceFault):
     def begin(self) -> str:
-        seconds = self.stage.replicator.restart()
+        try:
+            seconds = self.stage.replicator.restart()
+        except LabError as error:
+            raise UnexpectedError(str(error)) from error
         return f"SIGTERM (ended after {seconds:.1f} s) and restart"
 
 
@@ -112,7 +115,7 @@ class SecondInstance(_InstanceFault):
                 time.sleep(0.2)
             if first.process.alive and second.process.alive:
                 second.kill()
-                raise LabError(f"two instances still run after {_SECOND_SECONDS:.0f} s")
+                raise UnexpectedError(f"two instances still run after {_SECOND_SECONDS:.0f} s")
             if first.process.alive:
                 return f"second instance: refused (exit code {second.process.exit_code})"
             replicator.expect_exit(str(self.planned.kind))

@@ -12,7 +12,7 @@ from lab.process import tail, temporary_folder
 from soak import reading
 from soak.arrivals import Ends, Recovery, remote
 from soak.catalogue import FAULTS
-from soak.fault import Fault
+from soak.fault import Fault, UnexpectedError
 from soak.plan import SIDES, PlannedFault, Step, steps
 from soak.replicator import START_SECONDS
 from soak.report import Injected, Report, TopicResult, as_json, as_markdown, as_text
@@ -106,6 +106,8 @@ class Soak:
                     injected = replace(injected, description=fault.begin())
                 except LabError as error:
                     injected = replace(injected, skipped=str(error).splitlines()[0])
+                    if isinstance(error, UnexpectedError):
+                        self._find(f"#{planned.number} {planned.kind}: {error}")
                 self._say(f"#{planned.number} {injected.description or f'{planned.kind}: skipped: {injected.skipped}'}")
                 begun.append((planned, injected))
             time.sleep(step.seconds)

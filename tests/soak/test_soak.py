@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_twenty_faults_lose_and_duplicate_nothing(tmp_path: Path) -> None:
-    options = ["--faults", "20", "--minutes", "60", "--longest", "4", "--seed", "20", "--logs", tmp_path]
+    options = ["--faults", "20", "--minutes", "60", "--longest", "4", "--seed", "20", "--logs", str(tmp_path)]
     # A process of its own: it has a mount namespace of its own, too.
     done = subprocess.run(
-        [sys.executable, "-m", "soak", *options, "--report", tmp_path / "report"],
+        [sys.executable, "-m", "soak", *options, "--report", str(tmp_path / "report")],
         cwd=ROOT,
         capture_output=True,
         text=True,
