@@ -142,6 +142,7 @@ class Soak:
         found: set[TopicPartition] = set()
         deadline = time.monotonic() + recovery.seconds + _GIVE_UP_SECONDS
         while True:
+            stage.traffic.check()
             now = time.monotonic()
             recovery.see(now, stage.traffic.acknowledged(), self._arrived(stage), stage.replicator.current.relaying)
             if not (pending := recovery.pending()):

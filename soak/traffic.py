@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from lab.cluster import Cluster
+from lab.errors import LabError
 
 HEADER = "n"
 KEYS = 50  # of each partition of the compacted topic
@@ -103,6 +104,11 @@ class Traffic:
         for thread in self._threads:
             thread.start()
 
+    def check(self) -> None:
+        """Raises an error if a producer's thread has ended: its traceback is on the screen."""
+        if ended := [thread.name for thread in self._threads if not thread.is_alive()]:
+            raise LabError(f"no more traffic: {', '.join(ended)} ended")
+
     def finish(self) -> None:
         """Ends with one more record in each partition; returns when the source has acknowledged everything."""
         self._stop.set()
@@ -130,12 +136,12 @@ class Traffic:
                 if len(client.producer) < _MAX_QUEUED:
                     for partition in range(self.partitions[topic.name]):
                         for _ in range(self._dice.randint(0, 2 * count)):
-                            self._produce(client, topic, partition, self._acknowledge)
+                            self._try_to_produce(client, topic, partition)
                 client.producer.poll(0)
         for topic, client in producers.items():
             client.replace_if_fatal()
             for partition in range(self.partitions[topic.name]):
-                self._produce(client, topic, partition, self._acknowledge)
+                self._try_to_produce(client, topic, partition)
         for client in producers.values():
             client.producer.flush(_FLUSH_SECONDS)
 
@@ -164,6 +170,13 @@ class Traffic:
                 elif outcome == "aborted":
                     sent.aborted.add(number)
             last = last and (outcome == "committed" or not commit)
+
+    def _try_to_produce(self, client: "_Client", topic: Topic, partition: int) -> None:
+        """A producer learns of a new partition later than we do, and then refuses."""
+        try:
+            self._produce(client, topic, partition, self._acknowledge)
+        except (KafkaException, BufferError) as error:
+            self.sent[topic.name, partition].refused[str(error.args[0])] += 1
 
     def _produce(
         self, client: "_Client", topic: Topic, partition: int, acknowledge: Callable[[Sent, int, Any, Any], None]
