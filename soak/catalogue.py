@@ -13,6 +13,7 @@ FAULTS: dict[str, type[Fault]] = {
     "leaders moved": topic_faults.LeadersMoved,
     "partition reassigned": topic_faults.PartitionReassigned,
     "partitions added": topic_faults.PartitionsAdded,
+    "burst of records": topic_faults.Burst,
     "link cut": link_faults.LinkCut,
     "link lossy": link_faults.LinkLossy,
     "link slow": link_faults.LinkSlow,

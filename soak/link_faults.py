@@ -4,6 +4,7 @@ from lab.errors import LabError
 from lab.link_conditions import Conditions
 from lab.proxy import Proxy
 from soak.fault import Fault
+from soak.stage import NORMAL
 
 
 class _PacketFault(Fault):
@@ -17,7 +18,7 @@ class _PacketFault(Fault):
 
     def end(self) -> None:
         if self.stage.packets is not None:
-            self.stage.packets.change(Conditions())
+            self.stage.packets.change(NORMAL)
 
 
 class LinkCut(_PacketFault):

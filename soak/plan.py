@@ -64,6 +64,7 @@ ALL = (
     *(Kind(name, f"brokers of {TARGET}", TARGET) for name in DISK),
     *(Kind(name, f"link to {side}", side) for name in (*PACKETS, *PROXIED) for side in SIDES),
     Kind("partitions added", "topics"),
+    Kind("burst of records", "producers", often=2),
     Kind("driver killed", "twinlog"),
     Kind("JVM killed", "twinlog"),
     Kind("worker killed", "twinlog", often=3),

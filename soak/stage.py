@@ -14,6 +14,7 @@ from lab.cluster import Cluster
 from lab.emulated_link import EmulatedLink, TunLink
 from lab.errors import LabError
 from lab.lab import Lab
+from lab.link_conditions import Conditions
 from lab.listeners import PLAINTEXT, SCRAM_256
 from lab.proxy import Proxy
 from soak.clock import Clock
@@ -24,6 +25,7 @@ from soak.traffic import TOPICS, Traffic
 from twinlog.config.properties import properties_text
 
 USER = "twinlog"
+NORMAL = Conditions(round_trip=0.03)  # of the emulated link, without a fault
 _BROKERS = 3
 _SETTINGS = {
     "min.insync.replicas": "2",  # acknowledged means: it survives any one broker
@@ -128,6 +130,7 @@ class Stage:
         except LabError as error:
             self.left_out["link cut, lossy, slow"] = str(error)
             return None
+        link.change(NORMAL)
         link.listener = replace(link.listener, mechanism=SCRAM_256.mechanism)
         return link
 

@@ -1,4 +1,4 @@
-"""Changes of topics and partitions that an operator makes while replication runs."""
+"""Changes of topics and partitions that an operator makes while replication runs, and bursts of records."""
 
 from kafka import TopicPartition
 
@@ -50,6 +50,17 @@ class PartitionReassigned(_PartitionFault):
             errors = admin.alter_partition_reassignments({self._tp: replicas})
         if error := next(filter(None, errors.values()), None):
             raise LabError(f"cannot reassign {self._tp}: {error}")
+
+
+class Burst(Fault):
+    """Megabytes per second: a backlog, which Twinlog fetches and produces over several connections."""
+
+    def begin(self) -> str:
+        self.stage.traffic.burst = True
+        return "burst of large records"
+
+    def end(self) -> None:
+        self.stage.traffic.burst = False
 
 
 class PartitionsAdded(Fault):

@@ -23,6 +23,7 @@ HEADER = "n"
 KEYS = 50  # of each partition of the compacted topic
 _TICK_SECONDS = 0.1
 _MAX_QUEUED = 3000
+_BURST = 15  # records per partition and tick
 _FLUSH_SECONDS = 120.0
 _WORDS = b"replication is exact or it is not replication; "
 SILENT = logging.getLogger("soak.librdkafka")
@@ -75,13 +76,14 @@ def key_of(topic: Topic, number: int) -> bytes:
 
 
 class Traffic:
-    """All topics. `clock` is added to the timestamps of records, in seconds."""
+    """All topics. `clock` is added to the timestamps of records, in seconds; `burst`: many and large ones."""
 
     def __init__(self, cluster: Cluster, topics: Iterable[Topic], per_second: float, seed: int) -> None:
         self._cluster, self.topics = cluster, tuple(topics)
         self.partitions = {topic.name: topic.partitions for topic in self.topics}
         self.sent: dict[TopicPartition, Sent] = defaultdict(Sent)
         self.clock = 0.0
+        self.burst = False
         self.failures = 0  # producers that had to be replaced
         total = sum(self.partitions.values())
         self._per_tick = per_second * _TICK_SECONDS / total  # of one partition
@@ -135,7 +137,7 @@ class Traffic:
                 client.replace_if_fatal()
                 if len(client.producer) < _MAX_QUEUED:
                     for partition in range(self.partitions[topic.name]):
-                        for _ in range(self._dice.randint(0, 2 * count)):
+                        for _ in range(_BURST if self.burst else self._dice.randint(0, 2 * count)):
                             self._try_to_produce(client, topic, partition)
                 client.producer.poll(0)
         for topic, client in producers.items():
@@ -184,12 +186,12 @@ class Traffic:
         sent = self.sent[topic.name, partition]
         number = sent.next
         sent.next += 1
-        size = self._dice.randint(0, 400)
+        size = self._dice.randint(0, 8000 if self.burst else 400)
         tombstone = topic.compacted and self._dice.random() < 0.05
         client.producer.produce(
             topic.name,
             key=key_of(topic, number),
-            value=None if tombstone else (b"%d " % number + _WORDS * 9)[:size],
+            value=None if tombstone else (b"%d " % number + _WORDS * (size // len(_WORDS) + 1))[:size],
             partition=partition,
             timestamp=int((time.time() + self.clock) * 1000),
             headers=[(HEADER, b"%d" % number)],
