@@ -1,6 +1,7 @@
 """The report of a soak: as text, Markdown and JSON. Pure."""
 
 import json
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -135,8 +136,8 @@ def _count(report: Report) -> str:
 
 
 def _recovery(report: Report, kind: str) -> str:
-    seconds = sorted(each.recovered for each in report.faults if each.kind == kind and each.recovered is not None)
-    return f"{seconds[len(seconds) // 2]:.0f}, {seconds[-1]:.0f}" if seconds else ""
+    seconds = [each.recovered for each in report.faults if each.kind == kind and each.recovered is not None]
+    return f"{statistics.median(seconds):.0f}, {max(seconds):.0f}" if seconds else ""
 
 
 def _minutes(seconds: float) -> str:

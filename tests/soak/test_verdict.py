@@ -109,7 +109,7 @@ def test_a_report_states_seed_faults_records_and_findings() -> None:
     assert "soak: 2 faults of 1 kinds in 10 minutes, seed 7" in text
     assert "not possible at that moment: JVM killed: twinlog has no JVM yet" in text
     assert "No findings: 1,000 records on the target, none lost, doubled or reordered." in text
-    assert "| broker killed (us) | 2 | 12, 12 |" in as_markdown(report)
+    assert "| broker killed (us) | 2 | 8, 12 |" in as_markdown(report)
     report.findings.append("soak-none-1: silent")
     assert report.exit_code == FINDINGS
     assert "FINDING: soak-none-1: silent" in as_text(report)
