@@ -14,10 +14,11 @@ from lab.listeners import PLAINTEXT, SASL_PLAIN, SUPER_USER
 from lab.waiting import until
 from twinlog.config import FlowConfig, load
 from twinlog.kafka.admin import Admin, ConfigChange
-from twinlog.kafka.client import Client
+from twinlog.kafka.client import Client, NewTopic
 from twinlog.kafka.resources import TOPIC_CONFIG, AclBinding
 from twinlog.spark.planner import Planner, PlannerWarning
 from twinlog.sync.configs_and_acls import ConfigAndAclSync
+from twinlog.sync.remote_topics import batches
 
 pytestmark = pytest.mark.broker
 
@@ -126,6 +127,26 @@ class TestANewRemoteTopic:
         assert mirror.own(f"A.{topic}-b") == {}
         assert mirror.planner.warnings == []
         assert mirror.sync.sync_configs() == 0
+
+    def test_topics_are_created_together_and_one_that_is_refused_does_not_affect_the_others(
+        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        long = f"{topic}-".ljust(249, "x")  # its remote topic's name is too long
+        for name, partitions in ((f"{topic}-a", 2), (long, 1), (f"{topic}-b", 1)):
+            us.create_topic(name, partitions, configs={"retention.ms": "12345678"})
+        mirror = flow(us, eu, f"{topic}-.*")
+        assert [str(assignment.remote) for assignment in mirror.planner.discover()] == [
+            f"A.{topic}-a-0",
+            f"A.{topic}-a-1",
+            f"A.{topic}-b-0",
+        ]
+        assert mirror.own(f"A.{topic}-b") == {"retention.ms": "12345678"}
+        (warning,) = mirror.planner.warnings
+        assert warning.text.startswith(f"cluster B: cannot create topic A.{long}: ")
+        together = mirror.client.create_topics(
+            [NewTopic(f"A.{topic}-{each}", 1, 1, {}) for each in "abc"] + [NewTopic(f"A.{long}", 1, 1, {})]
+        )
+        assert together == {f"A.{topic}-{each}" for each in "abc"}, "those that exist now"
 
     def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
         us.create_topic(topic, configs={"retention.ms": "12345678"})
@@ -410,3 +431,9 @@ class TestJobs:
     def test_as_they_are_set(self, us: Cluster, eu: Cluster, flow: MakeFlow) -> None:
         lines = ("sync.topic.acls.enabled = false", "sync.topic.configs.interval.seconds = 5")
         assert [(job.name, job.every) for job in flow(us, eu, "t", *lines).sync.jobs()] == [("topic configs", 5.0)]
+
+
+def test_how_many_topics_are_created_with_one_request() -> None:
+    assert list(batches({})) == []
+    assert [len(each) for each in batches({str(n): 1 for n in range(250)})] == [100, 100, 50]
+    assert list(batches({"a": 600, "b": 400, "c": 1, "d": 2000, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]

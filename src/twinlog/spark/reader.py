@@ -291,7 +291,8 @@ class EpochWatcher:
     def _assign(self, planner: Planner, found: Sequence[PartitionAssignment]) -> None:
         """New partitions go to the tasks with the fewest: their load is not known yet."""
         before = self.partitions
-        new = [assignment for assignment in found if assignment.tp not in set(before)]
+        known = set(before)
+        new = [assignment for assignment in found if assignment.tp not in known]
         if not new:
             return
         counts = [len(group) for group in self._groups]
