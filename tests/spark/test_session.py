@@ -24,7 +24,7 @@ SOURCE = """\
     from pathlib import Path
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter, InputPartition
     from pyspark.sql.datasource import WriterCommitMessage
-    from twinlog.spark import reader_threads
+    from twinlog.spark import driver_threads
 
     class Slow(DataSource):
         @classmethod
@@ -45,7 +45,7 @@ SOURCE = """\
             return {"epoch": 0}
 
         def latestOffset(self, start, limit):
-            reader_threads.wait(600 if start["epoch"] else 0)
+            driver_threads.wait(600 if start["epoch"] else 0)
             return {"epoch": start["epoch"] + 1}
 
         def partitions(self, start, end):

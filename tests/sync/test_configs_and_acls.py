@@ -436,4 +436,4 @@ class TestJobs:
 def test_how_many_topics_are_created_with_one_request() -> None:
     assert list(batches({})) == []
     assert [len(each) for each in batches({str(n): 1 for n in range(250)})] == [100, 100, 50]
-    assert list(batches({"a": 600, "b": 400, "c": 1, "d": 2000, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(batches({"a": 300, "b": 200, "c": 1, "d": 2000, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]

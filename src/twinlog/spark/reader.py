@@ -17,7 +17,7 @@ from twinlog.kafka import error_codes
 from twinlog.model import TopicPartition
 from twinlog.replicate.partition_lifecycle import GIVE_UP_SECONDS
 from twinlog.replicate.task_spec import PartitionAssignment
-from twinlog.spark import reader_threads
+from twinlog.spark import driver_threads
 from twinlog.spark.options import Options
 from twinlog.spark.planner import Planner
 from twinlog.spark.topic_changes import changes
@@ -110,7 +110,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if assignments:
                 self._assignments = assignments
                 return {"epoch": start["epoch"] + 1, "once": 0}
-            reader_threads.wait(min(max(self._discovery.wait(), 0.1), 5.0))  # short, to notice a takeover
+            driver_threads.wait(min(max(self._discovery.wait(), 0.1), 5.0))  # short, to notice a takeover
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:  # noqa: ARG002
         once = bool(end["once"])
@@ -157,7 +157,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if planner.superseded():
                 raise SupersededError(planner.report_takeover())
             while planner.stopped:  # the query is being stopped; a new epoch would only delay that
-                reader_threads.wait(1)
+                driver_threads.wait(1)
             if self._discovered is None or not self._discovery.wait():
                 self._discovered = planner.discover()
                 self._discovery.done(empty=not self._discovered)
@@ -188,7 +188,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if str(error) != reported:
                     reported = str(error)
                     self._report_waiting(reported)
-                reader_threads.wait(_RETRY)
+                driver_threads.wait(_RETRY)
             else:
                 self._report_warnings()
                 return result
@@ -206,7 +206,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report_waiting(self, text: str) -> None:
         """In Spark's log, and in the journal if the target answers."""
-        reader_threads.log(f"twinlog: {self._options.config.flow}: {text}")
+        driver_threads.log(f"twinlog: {self._options.config.flow}: {text}")
         if self._planner is not None:
             with contextlib.suppress(KafkaError):
                 self._planner.report([{"time": int(time.time() * 1000), "kind": "waiting", "text": text}])

@@ -1,7 +1,7 @@
 """Starts and stops Spark; by default embedded: small, quiet, and on loopback only.
 
 Embedded, there are three kinds of processes: this one (the driver), its JVM, and Spark's Python processes, which are
-children of the JVM. Stream readers run in threads of the driver (reader_threads.py).
+children of the JVM. Stream readers and planning run in threads of the driver (driver_threads.py).
 * Ctrl-C reaches only this process: the JVM leads its own session, which includes its children.
 * When this process exits for any reason, the pipe to the JVM's standard input closes; the JVM exits, its pipes to the
   Python daemons close, and the daemons end their workers.
@@ -34,7 +34,8 @@ from pyspark.sql import SparkSession
 from twinlog import java
 from twinlog.cache import cache_folder, changeable_by_others
 from twinlog.errors import SparkError
-from twinlog.spark import reader_threads, spark_home
+from twinlog.spark import python_script, spark_home
+from twinlog.spark.driver_threads import DriverThreads
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ _JVM_OPTIONS = (
     "-Xlog:disable", "-Xlog:all=error:stderr",  # no warnings about incubator modules or archives that do not match
 )  # fmt: skip
 
-_readers: list[reader_threads.ReaderThreads] = []  # of the running JVM: at most one
+_threads: list[DriverThreads] = []  # of the running JVM: at most one
 
 _LOGGING = """\
 rootLogger.level = warn
@@ -117,36 +118,6 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
-"""
-
-# What Spark runs as Python: the same interpreter, but without modules from the working directory (-P), nor Spark's jar
-# on the path, whose list of files would take 8 MB in each process. Spark has a setting for the daemon of task workers,
-# but none for the two workers that run at the end of every epoch (others run once per query and would only hold
-# memory), and none for the process of a stream reader: in its place a thread of the driver connects, and Spark gets a
-# shell that waits until Spark ends it or exits.
-_PYTHON = """\
-#!/bin/sh
-path= IFS=:
-set -f
-for each in $PYTHONPATH; do
-  case "$each" in "" | *.jar) ;; *) path="${{path:+$path:}}$each" ;; esac
-done
-unset IFS
-export PYTHONPATH="$path"
-case "$*" in
-"-m pyspark.daemon pyspark.sql.worker.write_into_data_source" | \\
-"-m pyspark.daemon pyspark.sql.worker.python_streaming_sink_runner")
-  set -- -m twinlog.spark.worker_daemon "$3" ;;
-"-m pyspark.sql.streaming.python_streaming_source_runner")
-  if [ -p {readers} ]; then
-    address=${{PYTHON_WORKER_FACTORY_SOCK_PATH:-$PYTHON_WORKER_FACTORY_PORT}}
-    printf '%s\\t%s\\t%s\\n' "$$" "$address" "$PYTHON_WORKER_FACTORY_SECRET" > {readers}
-    while read -r _; do :; done
-    exit 0
-  fi
-  set -- -m twinlog.spark.parent_watchdog "$2" ;;
-esac
-exec {python} -P "$@"
 """
 
 
@@ -180,8 +151,8 @@ def start(
         flags += [f"-Duser.name={user}", f"-Duser.home={folder}"]  # Java would set both to "?"
     settings[_FLAGS] = " ".join([*map(shlex.quote, flags), conf.get(_FLAGS, "")]).strip()
     if embedded:
-        with contextlib.suppress(OSError):  # not every file system has named pipes: then each reader is a process
-            _readers.append(reader_threads.ReaderThreads(folder, folder / _ERRORS))
+        with contextlib.suppress(OSError):  # not every file system has named pipes: then Spark starts processes
+            _threads.append(DriverThreads(folder, folder / _ERRORS))
     spark = _launch(SparkConf(loadDefaults=False).setAll(list(settings.items())), folder, environment)
     if warning := authentication_warning(settings):
         _log.warning("%s", warning)
@@ -322,7 +293,7 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
         **ours,
         "SPARK_HOME": home,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": _python(folder),  # or workers run the first python3 in PATH
+        "PYSPARK_PYTHON": python_script.write(folder),  # or workers run the first python3 in PATH
         # An invalid path, so that Spark does not start another daemon to search all modules for data sources.
         "PYSPARK_DRIVER_PYTHON": str(folder / "none"),
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX") or "2",  # about 100 mostly idle threads
@@ -347,14 +318,6 @@ def _exported(environment: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _python(folder: Path) -> str:
-    file = folder / "python"
-    readers = shlex.quote(str(folder / reader_threads.PIPE))
-    file.write_text(_PYTHON.format(python=shlex.quote(sys.executable), readers=readers))
-    file.chmod(0o700)
-    return str(file) if os.access(file, os.X_OK) else sys.executable  # some file systems are mounted noexec
 
 
 def _logging(folder: Path) -> str:
@@ -418,8 +381,8 @@ def _end(process: Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         process.stdin.close()  # this makes the JVM exit
     process.wait()
-    while _readers:
-        _readers.pop().close()
+    while _threads:
+        _threads.pop().close()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  (the next start must launch a new JVM)
 
 

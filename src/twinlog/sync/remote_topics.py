@@ -23,7 +23,7 @@ from twinlog.text import some
 
 _MAX_NAMED: Final = 3  # topics in a message
 _MAX_TOGETHER: Final = 100  # topics created with one request
-_MAX_CREATED: Final = 1000  # and partitions
+_MAX_CREATED: Final = 500  # and partitions: a busy broker must answer in time
 _SYNC_OFF: Final = "or set sync.topic.configs.enabled = false"
 
 
