@@ -94,7 +94,7 @@ DRIVER = """\
 
 # Several starts in one process.
 RESTARTS = """\
-    import os, signal, sys, threading, time
+    import contextlib, os, signal, sys, threading, time
     from pathlib import Path
     import intruder, slow
     from twinlog.errors import SparkError
@@ -123,6 +123,8 @@ RESTARTS = """\
     for port in (int(conf.get("spark.driver.port")), blocks):
         intruder.assert_rejected(port)
 
+    quiet = contextlib.ExitStack()
+    quiet.enter_context(session.quiet())
     spark.dataSource.register(slow.Slow)
     for seconds in ("0", "600"):  # one reader waits in a call of Spark's, the other for one
         options = {"marks": str(marks), "seconds": seconds, "checkpointLocation": str(folder / seconds)}
@@ -132,6 +134,9 @@ RESTARTS = """\
             time.sleep(0.05)
         readers = [thread for thread in threading.enumerate() if thread.name.startswith("reader ")]
         assert len(readers) == 1, "the reader is a thread of the driver"
+        python = [pid for pid in resource_usage.tree(os.getpid()) if "python" in Path(f"/proc/{pid}/exe").resolve().name]
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in python if pid != os.getpid()]
+        assert all("pyspark.worker" in command for command in commands), "so is planning: only tasks are processes"
         query.stop()
         readers[0].join(60)
         assert not readers[0].is_alive(), "it ends with its query"
@@ -140,6 +145,7 @@ RESTARTS = """\
     assert signal.getsignal(signal.SIGINT) is handler
     assert {k: v for k, v in os.environ.items() if k not in ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")} == environment
     session.stop(spark)
+    quiet.close()
     session.stop(spark)
     assert not session.is_alive()
     assert len(list(resource_usage.tree(os.getpid()))) == 1, "something is left behind"

@@ -46,7 +46,7 @@ esac
 exec {python} -P "$@"
 """
 _DAEMON: Final = """\
-  "true -m pyspark.daemon pyspark.sql.worker.{module}")
+  [Tt]"rue -m pyspark.daemon pyspark.sql.worker.{module}")
     printf '%s\\tdaemon\\t%s\\n' "$$" "$3" > {pipe}
     printf '{announcement}'
     wait_for_spark ;;"""
