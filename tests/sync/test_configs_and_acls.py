@@ -129,24 +129,20 @@ class TestANewRemoteTopic:
         assert mirror.sync.sync_configs() == 0
 
     def test_topics_are_created_together_and_one_that_is_refused_does_not_affect_the_others(
-        self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+        self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str
     ) -> None:
-        long = f"{topic}-".ljust(249, "x")  # its remote topic's name is too long
-        for name, partitions in ((f"{topic}-a", 2), (long, 1), (f"{topic}-b", 1)):
-            us.create_topic(name, partitions, configs={"retention.ms": "12345678"})
-        mirror = flow(us, eu, f"{topic}-.*")
-        assert [str(assignment.remote) for assignment in mirror.planner.discover()] == [
-            f"A.{topic}-a-0",
-            f"A.{topic}-a-1",
-            f"A.{topic}-b-0",
-        ]
-        assert mirror.own(f"A.{topic}-b") == {"retention.ms": "12345678"}
+        """Newer Kafka requires segments of at least 1 MB."""
+        for name, size in (("a", "2000000"), ("b", "100000"), ("c", "3000000")):
+            old.create_topic(f"{topic}-{name}", 2, configs={"segment.bytes": size})
+        mirror = flow(old, eu, f"{topic}-.*")
+        assert len(mirror.planner.discover()) == 6
+        assert mirror.own(f"A.{topic}-a") == {"segment.bytes": "2000000"}
+        assert mirror.own(f"A.{topic}-b") == {}
+        assert mirror.own(f"A.{topic}-c") == {"segment.bytes": "3000000"}
         (warning,) = mirror.planner.warnings
-        assert warning.text.startswith(f"cluster B: cannot create topic A.{long}: ")
-        together = mirror.client.create_topics(
-            [NewTopic(f"A.{topic}-{each}", 1, 1, {}) for each in "abc"] + [NewTopic(f"A.{long}", 1, 1, {})]
-        )
-        assert together == {f"A.{topic}-{each}" for each in "abc"}, "those that exist now"
+        assert f"topic A.{topic}-b created without segment.bytes = 100000" in warning.text
+        wanted = [NewTopic(f"A.{topic}-{name}", 1, 1, {}) for name in ("a", "d", "e" * 300)]
+        assert mirror.client.create_topics(wanted) == {f"A.{topic}-a", f"A.{topic}-d"}, "those that exist now"
 
     def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
         us.create_topic(topic, configs={"retention.ms": "12345678"})
