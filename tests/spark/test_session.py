@@ -142,10 +142,10 @@ RESTARTS = """\
         assert not readers[0].is_alive(), "it ends with its query"
         for mark in marks.iterdir():
             mark.unlink()
+    quiet.close()
     assert signal.getsignal(signal.SIGINT) is handler
     assert {k: v for k, v in os.environ.items() if k not in ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")} == environment
     session.stop(spark)
-    quiet.close()
     session.stop(spark)
     assert not session.is_alive()
     assert len(list(resource_usage.tree(os.getpid()))) == 1, "something is left behind"
