@@ -130,7 +130,7 @@ class Bench:
             # Tuning for throughput only adds to MM2's latency.
             self.steadies += [steady(lab, us, eu, r, self._times) for r in self._only(lambda r: r.key != "tuned")]
         elif case == "many":
-            for replicator in self._only(lambda r: r.is_twinlog):
+            for replicator in self._only(lambda r: r.key != "shipped"):
                 for count in sorted({max(options.partitions // 4, 1), options.partitions}):
                     self.manies.append(many(lab, us, eu, replicator, count, self._times))
         else:

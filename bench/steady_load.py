@@ -15,8 +15,9 @@ from lab.resource_usage import Meter
 
 RATE = 200  # records per second
 PARTITIONS = 6
-PER_TOPIC = 50  # partitions per topic in the case `many`
-START_SECONDS = 240.0  # until the first record of each partition has arrived
+PER_TOPIC = 10  # partitions per topic in the case `many`
+_CREATED_TOGETHER = 100  # topics
+START_SECONDS = 600.0  # until the first record of each partition has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,10 @@ def _create_topics(us: Cluster, topics: Iterable[str], partitions: int) -> None:
         existing = set(admin.list_topics())
         if old := [topic for topic in names if topic in existing]:
             admin.delete_topics(old)
-    for topic in names:
-        us.create_topic(topic, partitions=partitions)
+        for at in range(0, len(names), _CREATED_TOGETHER):
+            spec = {"num_partitions": partitions, "replication_factor": 1, "configs": {}}
+            admin.create_topics(dict.fromkeys(names[at : at + _CREATED_TOGETHER], spec))
+    us.wait_for_topic(names[-1])
 
 
 def _wait_for_remote_topics(eu: Cluster, remote: Sequence[str], partitions: int, program: Running, name: str) -> None:

@@ -50,6 +50,28 @@ def test_a_partition_that_is_not_fetched_is_detected(us: Cluster, eu: Cluster, t
     flow.until_equal(topic)
 
 
+def test_several_partitions_of_the_same_brokers_are_reported_together(
+    us: Cluster, eu: Cluster, topic: str, mirror: Any
+) -> None:
+    us.create_topic(topic, 3)
+    flow = mirror(us, eu, topic)
+    now = int(time.time() * 1000)
+    with _with_short_times(flow.start()) as running, RawProtocol(us.client_properties()) as wire:
+        running.until_running()
+        for broker in running.relay.fetcher.connections.values():  # simulates a bug: none is fetched
+            broker.to_request.clear()
+            broker.partitions.clear()
+        running.relay._leaders._refreshed_at = time.monotonic() + 1000  # no metadata refresh
+        for partition in range(3):
+            wire.produce(topic, partition, batches.encode([Record(now, b"k", b"v")]))
+        running.until(lambda: all(p.target.acked_position == 1 for p in running.relay.partitions), "all copied")
+        assert all(p.report.counters.stalls for p in running.relay.partitions)
+    stalls = [event["text"] for event in flow.events(topic) if event["kind"] == "stalled"]
+    assert len(stalls) < 3, stalls
+    assert "nor have 2 other partitions of these brokers" in stalls[0]
+    flow.until_equal(topic)
+
+
 def test_waiting_for_a_transaction_or_for_records_is_not_a_stall(
     us: Cluster, eu: Cluster, topic: str, mirror: Any
 ) -> None:

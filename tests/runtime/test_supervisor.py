@@ -13,7 +13,7 @@ from twinlog.errors import ConfigError, ReplicationError, UnauthorizedError, Unr
 from twinlog.journal.messages import Report
 from twinlog.runtime import supervisor
 from twinlog.runtime.components import share_slots
-from twinlog.runtime.flow_choice import heartbeat_flows, select_flows
+from twinlog.runtime.flow_choice import heartbeat_flows, select_flows, tasks_of
 from twinlog.runtime.flow_run import FlowRun
 from twinlog.runtime.supervisor import Supervisor
 from twinlog.spark.query import cause, failure_of
@@ -145,6 +145,19 @@ def test_slots_are_shared_so_that_every_flow_runs(tmp_path: Path, slots: int | N
     found._report_fewer_tasks(found._desired, given, lambda flow, text: output.append(f"{flow}: {text}"))
     assert [flow.tasks for flow in given] == shares
     assert len(output) == (0 < shares[3] < 5), "fewer tasks are reported"
+
+
+@pytest.mark.parametrize(
+    ("flows", "cores", "tasks"),
+    [(1, 2, 2), (2, 2, 2), (4, 2, 1), (20, 2, 1), (1, 8, 4), (2, 8, 4), (8, 8, 2), (20, 8, 1)],
+)
+def test_many_flows_have_fewer_tasks_by_default(tmp_path: Path, flows: int, cores: int, tasks: int) -> None:
+    file = tmp_path / "mm2.properties"
+    lines = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+    file.write_text(lines)
+    assert tasks_of(select_flows(load([file]), [], [])[0], flows, cores) == tasks
+    file.write_text(f"{lines}tasks.max = 3\n")
+    assert tasks_of(select_flows(load([file]), [], [])[0], flows, cores) == 3, "the operator's setting wins"
 
 
 def test_every_flow_needs_a_slot(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ SOURCE = """\
     from pathlib import Path
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter, InputPartition
     from pyspark.sql.datasource import WriterCommitMessage
+    from twinlog.spark import driver_threads
 
     class Slow(DataSource):
         @classmethod
@@ -44,7 +45,7 @@ SOURCE = """\
             return {"epoch": 0}
 
         def latestOffset(self, start, limit):
-            time.sleep(600 if start["epoch"] else 0)
+            driver_threads.wait(600 if start["epoch"] else 0)
             return {"epoch": start["epoch"] + 1}
 
         def partitions(self, start, end):
@@ -93,14 +94,14 @@ DRIVER = """\
 
 # Several starts in one process.
 RESTARTS = """\
-    import os, signal, sys
+    import contextlib, os, signal, sys, threading, time
     from pathlib import Path
-    import intruder
+    import intruder, slow
     from twinlog.errors import SparkError
     from lab import resource_usage
     from twinlog.spark import session
 
-    folder = Path(sys.argv[1])
+    folder, marks = map(Path, sys.argv[1:])
     handler, environment = signal.getsignal(signal.SIGINT), dict(os.environ)
     try:
         session.start("local[nonsense]", 1, folder, {})
@@ -121,6 +122,27 @@ RESTARTS = """\
     assert spark.range(3).count() == 3
     for port in (int(conf.get("spark.driver.port")), blocks):
         intruder.assert_rejected(port)
+
+    quiet = contextlib.ExitStack()
+    quiet.enter_context(session.quiet())
+    spark.dataSource.register(slow.Slow)
+    for seconds in ("0", "600"):  # one reader waits in a call of Spark's, the other for one
+        options = {"marks": str(marks), "seconds": seconds, "checkpointLocation": str(folder / seconds)}
+        query = spark.readStream.format("slow").load().writeStream.format("slow").options(**options).start()
+        while not (marks / ("committed" if seconds == "0" else "0")).exists():
+            assert query.isActive, query.exception()
+            time.sleep(0.05)
+        readers = [thread for thread in threading.enumerate() if thread.name.startswith("reader ")]
+        assert len(readers) == 1, "the reader is a thread of the driver"
+        python = [pid for pid in resource_usage.tree(os.getpid()) if "python" in Path(f"/proc/{pid}/exe").resolve().name]
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in python if pid != os.getpid()]
+        assert all("pyspark.worker" in command for command in commands), "so is planning: only tasks are processes"
+        query.stop()
+        readers[0].join(60)
+        assert not readers[0].is_alive(), "it ends with its query"
+        for mark in marks.iterdir():
+            mark.unlink()
+    quiet.close()
     assert signal.getsignal(signal.SIGINT) is handler
     assert {k: v for k, v in os.environ.items() if k not in ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")} == environment
     session.stop(spark)
@@ -268,7 +290,7 @@ def test_it_rejects_intruders_stops_completely_and_starts_again(
 ) -> None:
     here, environment = workplace
     done = subprocess.run(
-        [sys.executable, "restarts.py", here / "folder"], env=environment, cwd=here, timeout=180, check=False,
+        [sys.executable, "restarts.py", here / "folder", here / "marks"], env=environment, cwd=here, timeout=400, check=False,
         capture_output=True, text=True,
     )  # fmt: skip
     assert not done.stderr

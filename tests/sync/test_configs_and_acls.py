@@ -14,10 +14,11 @@ from lab.listeners import PLAINTEXT, SASL_PLAIN, SUPER_USER
 from lab.waiting import until
 from twinlog.config import FlowConfig, load
 from twinlog.kafka.admin import Admin, ConfigChange
-from twinlog.kafka.client import Client
+from twinlog.kafka.client import Client, NewTopic
 from twinlog.kafka.resources import TOPIC_CONFIG, AclBinding
 from twinlog.spark.planner import Planner, PlannerWarning
 from twinlog.sync.configs_and_acls import ConfigAndAclSync
+from twinlog.sync.remote_topics import batches
 
 pytestmark = pytest.mark.broker
 
@@ -126,6 +127,22 @@ class TestANewRemoteTopic:
         assert mirror.own(f"A.{topic}-b") == {}
         assert mirror.planner.warnings == []
         assert mirror.sync.sync_configs() == 0
+
+    def test_topics_are_created_together_and_one_that_is_refused_does_not_affect_the_others(
+        self, old: Cluster, eu: Cluster, flow: MakeFlow, topic: str
+    ) -> None:
+        """Newer Kafka requires segments of at least 1 MB."""
+        for name, size in (("a", "2000000"), ("b", "100000"), ("c", "3000000")):
+            old.create_topic(f"{topic}-{name}", 2, configs={"segment.bytes": size})
+        mirror = flow(old, eu, f"{topic}-.*")
+        assert len(mirror.planner.discover()) == 6
+        assert mirror.own(f"A.{topic}-a") == {"segment.bytes": "2000000"}
+        assert mirror.own(f"A.{topic}-b") == {}
+        assert mirror.own(f"A.{topic}-c") == {"segment.bytes": "3000000"}
+        (warning,) = mirror.planner.warnings
+        assert f"topic A.{topic}-b created without segment.bytes = 100000" in warning.text
+        wanted = [NewTopic(f"A.{topic}-{name}", 1, 1, {}) for name in ("a", "d", "e" * 300)]
+        assert mirror.client.create_topics(wanted) == {f"A.{topic}-a", f"A.{topic}-d"}, "those that exist now"
 
     def test_with_the_sources_defaults(self, us: Cluster, eu: Cluster, flow: MakeFlow, topic: str) -> None:
         us.create_topic(topic, configs={"retention.ms": "12345678"})
@@ -410,3 +427,9 @@ class TestJobs:
     def test_as_they_are_set(self, us: Cluster, eu: Cluster, flow: MakeFlow) -> None:
         lines = ("sync.topic.acls.enabled = false", "sync.topic.configs.interval.seconds = 5")
         assert [(job.name, job.every) for job in flow(us, eu, "t", *lines).sync.jobs()] == [("topic configs", 5.0)]
+
+
+def test_how_many_topics_are_created_with_one_request() -> None:
+    assert list(batches({})) == []
+    assert [len(each) for each in batches({str(n): 1 for n in range(250)})] == [100, 100, 50]
+    assert list(batches({"a": 300, "b": 200, "c": 1, "d": 2000, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]

@@ -4,7 +4,7 @@ import contextlib
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -32,6 +32,7 @@ READ_COMMITTED: Final = 1
 _UNKNOWN: Final = -1  # UNKNOWN_SERVER_ERROR
 _LONGEST_THROTTLE: Final = 120.0  # seconds that a quota may delay one response
 _MOST_TRIED: Final = 10  # brokers besides those in bootstrap.servers: metadata may list thousands that are down
+_CREATED: Final = {error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS}
 _ATTEMPTS: Final = 3  # for requests that any broker can serve
 NO_ID: Final = uuid.UUID(int=0)
 _TIMEOUT: Final = 15.0  # seconds, if request.timeout.ms is not set: half of Kafka's default, as callers retry
@@ -62,6 +63,13 @@ class Metadata:
     def leader(self, tp: TopicPartition) -> int:
         info = self.topics.get(tp.topic)
         return info.leaders.get(tp.partition, (-1, -1))[0] if info else -1
+
+
+class NewTopic(NamedTuple):
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
 
 
 class ProducerState(NamedTuple):
@@ -366,10 +374,18 @@ class Client:
         topic = creatable(name, partitions, replication_factor, configs)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=int(self.timeout * 1000), validate_only=False)
         result = first(self.send(request, self.controller()).topics)
-        if result.error_code not in {error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS}:
+        if result.error_code not in _CREATED:
             reason = one_line(getattr(result, "error_message", None) or error_codes.name(result.error_code))
             raise RefusedError(f"cluster {self.alias}: cannot create topic {name}: {reason}", result.error_code)
         return int(result.error_code)
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
+        """Creates them in one request. Returns those that exist now; for the others `create_topic` tells why not."""
+        request = CreateTopicsRequest(
+            topics=[creatable(*each) for each in topics], timeout_ms=int(self.timeout * 500), validate_only=False
+        )
+        results = self.send(request, self.controller()).topics
+        return {each.name for each in results if each.error_code in _CREATED}
 
     def grow_topic(self, name: str, partitions: int) -> None:
         kind = CreatePartitionsRequest

@@ -320,11 +320,13 @@ class Relay:
         self._wake_at = min(self._wake_at, when)
 
     def _stalled(self, partition: Partition, text: str) -> None:
+        """`text` is empty if the partition's brokers are being reconnected already, for another one."""
         partition.report.counters.stalls += 1
-        self.progress.event(partition, "stalled", 0, text)
-        self.fetcher.reconnect(partition.source.node, "no progress")
-        self.producer.reconnect(partition.target.leader, "no progress")
-        self._lifecycle.recover(partition, text)
+        if text:
+            self.progress.event(partition, "stalled", 0, text)
+            self.fetcher.reconnect(partition.source.node, "no progress")
+            self.producer.reconnect(partition.target.leader, "no progress")
+        self._lifecycle.recover(partition, text or "no progress")
 
     def _timers(self, now: float) -> None:
         self.fetcher.check(now)

@@ -35,7 +35,9 @@ class StallDetector:
         interval: float = INTERVAL,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
-        """`stalled` is called with the partition and a description."""
+        """`stalled` is called with the partition and a description, which is empty for all but the first of several
+        partitions of the same brokers.
+        """
         self._spec = spec
         self._fetcher = fetcher
         self._producer = producer
@@ -73,9 +75,10 @@ class StallDetector:
 
     def _is_suspect(self, p: Partition, now: float) -> bool:
         before, since = self._progress.get(p, (None, 0.0))
+        progress = _progress(p)
         has_work = p.wants_more or p.target.has_pending
-        if p.state is not State.RUNNING or before != _progress(p) or not has_work or self._is_explained(p, now):
-            self._progress[p] = _progress(p), now
+        if p.state is not State.RUNNING or before != progress or not has_work or self._is_explained(p, now):
+            self._progress[p] = progress, now
             return False
         # A request in flight has its own timeout, after which its connection is closed.
         limit = self._stall_seconds + (self._spec.target_request_timeout if p.target.in_flight else 0)
@@ -84,8 +87,10 @@ class StallDetector:
     def _is_explained(self, p: Partition, now: float) -> bool:
         """A broker throttles, or the target broker is busy with batches of other partitions."""
         source = self._fetcher.connection_of(p)
+        if source is not None and now < source.muted_until:
+            return True
         target = self._producer.connections.get(p.target.leader)
-        if any(broker is not None and now < broker.muted_until for broker in (source, target)):
+        if target is not None and now < target.muted_until:
             return True
         queued = (p.source.paused or p.target.held or p.target.queue) and not p.target.in_flight
         return bool(
@@ -98,14 +103,19 @@ class StallDetector:
     def _ends(self, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         if self._client is None:
             self._client = self._spec.client("source")
+        isolation = int(self._spec.rules.read_committed)
         try:
-            self._client.metadata(sorted({tp.topic for tp in tps}))
-            return self._client.list_offsets(tps, LATEST, int(self._spec.rules.read_committed))[0]
+            ends, failed = self._client.list_offsets(tps, LATEST, isolation)
+            if failed:  # the leaders have changed: those are looked up again
+                ends |= self._client.list_offsets(failed, LATEST, isolation)[0]
+            return ends
         finally:
             if self._closed:
                 self._client.close()
 
     def _report_stalled(self, suspects: Sequence[Partition], ends: dict[TopicPartition, int], now: float) -> None:
+        # By the brokers: with thousands of partitions, one that is overloaded stalls many at a time.
+        found: dict[tuple[int, int], list[tuple[Partition, int, float]]] = {}
         for p in suspects:
             before, since = self._progress[p]
             if before != _progress(p) or p.state is not State.RUNNING:
@@ -113,11 +123,15 @@ class StallDetector:
             end = ends.get(p.tp, -1)
             if end > p.source.position or p.target.has_pending:
                 self._progress[p] = before, now
-                self._stalled(p, self._describe(p, end, now - since))
+                found.setdefault((p.source.node, p.target.leader), []).append((p, end, now - since))
             else:
                 self._progress[p] = before, now + _IDLE
+        for (first, end, waited), *others in found.values():
+            self._stalled(first, self._describe(first, end, waited, len(others)))
+            for other, _, _ in others:
+                self._stalled(other, "")
 
-    def _describe(self, p: Partition, end: int, waited: float) -> str:
+    def _describe(self, p: Partition, end: int, waited: float, others: int) -> str:
         now = time.monotonic()
         node = p.source.node
         source, target = self._fetcher.connection_of(p), self._producer.connections.get(p.target.leader)
@@ -140,6 +154,8 @@ class StallDetector:
         else:
             open_requests = self._producer.open_requests(p.target.leader)
             parts.append(f"target broker {p.target.leader}: {open_requests} requests open")
+        if others:
+            parts.append(f"nor have {others:,} other partitions of these brokers")
         return f"{p.tp}: no progress for {waited:.0f} s: {'; '.join(parts)}; reconnecting"
 
 

@@ -1,5 +1,6 @@
 """Selects the flows to run, and their number of tasks. Pure."""
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -65,8 +66,12 @@ def is_named(flow: FlowConfig, wanted: str) -> bool:
     return wanted.replace(" ", "") in {str(flow.flow), str(flow).replace(" ", "")}
 
 
-def tasks_of(flow: FlowConfig) -> int:
+def tasks_of(flow: FlowConfig, flows: int = 1, cores: int | None = None) -> int:
+    """`flows` run in this process. By default all of them together have about two tasks per core: a task is a process
+    of 30 MB, and flows that are busy at the same time use all cores with one task each.
+    """
     assert flow.source is not None
     if "tasks.max" in flow.source.values:
         return flow.source.settings.tasks_max
-    return max(1, min(_DEFAULT_MAX_TASKS, os.cpu_count() or 1))
+    cores = cores or os.cpu_count() or 1
+    return max(1, min(_DEFAULT_MAX_TASKS, cores, math.ceil(2 * cores / max(flows, 1))))

@@ -74,7 +74,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._desired: list[DesiredFlow] = [
-            DesiredFlow(flow, files, tasks_of(flow) if flow.source else 1)
+            DesiredFlow(flow, files, tasks_of(flow, len(flows)) if flow.source else 1)
             for flow in (*flows, *(() if once else heartbeat_flows))
         ]
         self._slots = Slots()

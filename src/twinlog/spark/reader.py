@@ -17,6 +17,7 @@ from twinlog.kafka import error_codes
 from twinlog.model import TopicPartition
 from twinlog.replicate.partition_lifecycle import GIVE_UP_SECONDS
 from twinlog.replicate.task_spec import PartitionAssignment
+from twinlog.spark import driver_threads
 from twinlog.spark.options import Options
 from twinlog.spark.planner import Planner
 from twinlog.spark.topic_changes import changes
@@ -109,7 +110,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if assignments:
                 self._assignments = assignments
                 return {"epoch": start["epoch"] + 1, "once": 0}
-            time.sleep(min(max(self._discovery.wait(), 0.1), 5.0))  # short, to notice a takeover
+            driver_threads.wait(min(max(self._discovery.wait(), 0.1), 5.0))  # short, to notice a takeover
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:  # noqa: ARG002
         once = bool(end["once"])
@@ -148,13 +149,15 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._watcher is not None:
             self._watcher.close()
+        if self._planner is not None:
+            self._planner.close()
 
     def _discover(self) -> list[PartitionAssignment]:
         def discover(planner: Planner) -> list[PartitionAssignment]:
             if planner.superseded():
                 raise SupersededError(planner.report_takeover())
             while planner.stopped:  # the query is being stopped; a new epoch would only delay that
-                time.sleep(1)
+                driver_threads.wait(1)
             if self._discovered is None or not self._discovery.wait():
                 self._discovered = planner.discover()
                 self._discovery.done(empty=not self._discovered)
@@ -185,7 +188,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if str(error) != reported:
                     reported = str(error)
                     self._report_waiting(reported)
-                time.sleep(_RETRY)
+                driver_threads.wait(_RETRY)
             else:
                 self._report_warnings()
                 return result
@@ -203,7 +206,7 @@ class AssignmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report_waiting(self, text: str) -> None:
         """In Spark's log, and in the journal if the target answers."""
-        print(f"twinlog: {self._options.config.flow}: {text}", flush=True)  # noqa: T201
+        driver_threads.log(f"twinlog: {self._options.config.flow}: {text}")
         if self._planner is not None:
             with contextlib.suppress(KafkaError):
                 self._planner.report([{"time": int(time.time() * 1000), "kind": "waiting", "text": text}])
@@ -288,7 +291,8 @@ class EpochWatcher:
     def _assign(self, planner: Planner, found: Sequence[PartitionAssignment]) -> None:
         """New partitions go to the tasks with the fewest: their load is not known yet."""
         before = self.partitions
-        new = [assignment for assignment in found if assignment.tp not in set(before)]
+        known = set(before)
+        new = [assignment for assignment in found if assignment.tp not in known]
         if not new:
             return
         counts = [len(group) for group in self._groups]

@@ -1,10 +1,10 @@
 """Starts and stops Spark; by default embedded: small, quiet, and on loopback only.
 
 Embedded, there are three kinds of processes: this one (the driver), its JVM, and Spark's Python processes, which are
-children of the JVM.
+children of the JVM. Stream readers and planning run in threads of the driver (driver_threads.py).
 * Ctrl-C reaches only this process: the JVM leads its own session, which includes its children.
 * When this process exits for any reason, the pipe to the JVM's standard input closes; the JVM exits, its pipes to the
-  Python daemons close, and the daemons end their workers. (For stream readers see parent_watchdog.py.)
+  Python daemons close, and the daemons end their workers.
 
 With a master, executors run elsewhere and only the driver is started here. A program started by `spark-submit` is the
 child of an existing JVM (`SUBMITTED`), which is used with the submitter's settings.
@@ -34,7 +34,8 @@ from pyspark.sql import SparkSession
 from twinlog import java
 from twinlog.cache import cache_folder, changeable_by_others
 from twinlog.errors import SparkError
-from twinlog.spark import spark_home
+from twinlog.spark import python_script, spark_home
+from twinlog.spark.driver_threads import DriverThreads
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +102,8 @@ _JVM_OPTIONS = (
     "-Xlog:disable", "-Xlog:all=error:stderr",  # no warnings about incubator modules or archives that do not match
 )  # fmt: skip
 
+_threads: list[DriverThreads] = []  # of the running JVM: at most one
+
 _LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -115,21 +118,6 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
-"""
-
-# What Spark runs as Python: the same interpreter, but without modules from the working directory (-P). Spark has a
-# setting for the daemon of task workers, but none for the two workers that run at the end of every epoch (others run
-# once per query and would only hold memory), and none for the process of a stream reader.
-_PYTHON = """\
-#!/bin/sh
-case "$*" in
-"-m pyspark.daemon pyspark.sql.worker.write_into_data_source" | \\
-"-m pyspark.daemon pyspark.sql.worker.python_streaming_sink_runner")
-  set -- -m twinlog.spark.worker_daemon "$3" ;;
-"-m pyspark.sql.streaming.python_streaming_source_runner")
-  set -- -m twinlog.spark.parent_watchdog "$2" ;;
-esac
-exec {python} -P "$@"
 """
 
 
@@ -162,6 +150,9 @@ def start(
     if (user := fallback_user()) is not None:
         flags += [f"-Duser.name={user}", f"-Duser.home={folder}"]  # Java would set both to "?"
     settings[_FLAGS] = " ".join([*map(shlex.quote, flags), conf.get(_FLAGS, "")]).strip()
+    if embedded:
+        with contextlib.suppress(OSError):  # not every file system has named pipes: then Spark starts processes
+            _threads.append(DriverThreads(folder, folder / _ERRORS))
     spark = _launch(SparkConf(loadDefaults=False).setAll(list(settings.items())), folder, environment)
     if warning := authentication_warning(settings):
         _log.warning("%s", warning)
@@ -302,7 +293,7 @@ def _environment(folder: Path, *, embedded: bool) -> dict[str, str]:
         **ours,
         "SPARK_HOME": home,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": _python(folder),  # or workers run the first python3 in PATH
+        "PYSPARK_PYTHON": python_script.write(folder),  # or workers run the first python3 in PATH
         # An invalid path, so that Spark does not start another daemon to search all modules for data sources.
         "PYSPARK_DRIVER_PYTHON": str(folder / "none"),
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX") or "2",  # about 100 mostly idle threads
@@ -327,13 +318,6 @@ def _exported(environment: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _python(folder: Path) -> str:
-    file = folder / "python"
-    file.write_text(_PYTHON.format(python=shlex.quote(sys.executable)))
-    file.chmod(0o700)
-    return str(file) if os.access(file, os.X_OK) else sys.executable  # some file systems are mounted noexec
 
 
 def _logging(folder: Path) -> str:
@@ -397,6 +381,8 @@ def _end(process: Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         process.stdin.close()  # this makes the JVM exit
     process.wait()
+    while _threads:
+        _threads.pop().close()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  (the next start must launch a new JVM)
 
 

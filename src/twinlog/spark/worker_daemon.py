@@ -24,6 +24,10 @@ _TASKS = "pyspark.worker"  # only workers that run this module copy records
 
 
 def main() -> None:
+    # Spark's own jar is on the path. Python reads its list of files, 8 MB, and each worker does so again.
+    sys.path[:] = [path for path in sys.path if not path.endswith(".jar")]
+    for path in [path for path in sys.path_importer_cache if path.endswith(".jar")]:
+        del sys.path_importer_cache[path]
     # Spark passes the module whose `main` the workers run.
     for name in (*sys.argv[1:], *_IMPORTS, *(["twinlog.kafka.native"] if _TASKS in sys.argv else ())):
         with contextlib.suppress(Exception):  # a worker that needs the module fails with a better message

@@ -86,7 +86,7 @@ def ensure(client: Client, topic: InternalTopic) -> None:
 
 def wait_for_topics(client: Client, partitions: Mapping[str, int], seconds: float = APPEARS) -> Metadata:
     """Waits until each topic has that many partitions, all with leaders, or until the timeout."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.05
     while True:
         metadata = client.metadata(sorted(partitions))
         ready = all(
@@ -98,4 +98,5 @@ def wait_for_topics(client: Client, partitions: Mapping[str, int], seconds: floa
         )
         if ready or time.monotonic() > deadline:
             return metadata
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)  # with thousands of topics the metadata itself takes a second of CPU time

@@ -5,14 +5,15 @@ periodic job syncs their configs. A topic that is created first and configured l
 wrong cleanup.policy.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from twinlog.config.flows import FlowConfig
 from twinlog.errors import RefusedError
 from twinlog.kafka import error_codes
 from twinlog.kafka.admin import Admin
-from twinlog.kafka.client import Client, TopicInfo
+from twinlog.kafka.client import Client, NewTopic, TopicInfo
 from twinlog.kafka.resources import ConfigChange
 from twinlog.mm2.selection import config_filter_of
 from twinlog.mm2.topic_configs import acceptable, changes, for_new_topic, known_to
@@ -21,7 +22,23 @@ from twinlog.sync.internal_topics import wait_for_topics
 from twinlog.text import some
 
 _MAX_NAMED: Final = 3  # topics in a message
+_MAX_TOGETHER: Final = 100  # topics created with one request
+_MAX_CREATED: Final = 500  # and partitions: a busy broker must answer in time
 _SYNC_OFF: Final = "or set sync.topic.configs.enabled = false"
+
+
+def batches(counts: Mapping[str, int]) -> Iterator[list[str]]:
+    """Names in groups of at most so many partitions. Brokers limit the partitions that a request may create."""
+    names: list[str] = []
+    partitions = 0
+    for name, count in counts.items():
+        if names and (partitions + count > _MAX_CREATED or len(names) >= _MAX_TOGETHER):
+            yield names
+            names, partitions = [], 0
+        names.append(name)
+        partitions += count
+    if names:
+        yield names
 
 
 class Warn(Protocol):
@@ -62,10 +79,12 @@ class RemoteTopics:
         there = reader.metadata(sorted({remote[name] for name in topics})).topics if topics else {}
         new = [name for name in topics if _absent(there.get(remote[name]))]
         configs = self._configs_for_new(new) if new else {}
+        created = self._create_together({name: len(topics[name].leaders) for name in new}, remote, configs)
         changed = [
             name
             for name, info in topics.items()
-            if self._create_or_grow(name, len(info.leaders), remote[name], there.get(remote[name]), configs)
+            if name in created
+            or self._create_or_grow(name, len(info.leaders), remote[name], there.get(remote[name]), configs)
         ]
         if changed:
             wanted = {remote[name]: len(topics[name].leaders) for name in changed}
@@ -75,6 +94,23 @@ class RemoteTopics:
                 text = f"topic {remote[name]} of {self._flow.target}: creation requested, not available yet; retrying"
                 self._warn(name, text, topics=(remote[name],))
         return there
+
+    def _create_together(
+        self, counts: Mapping[str, int], remote: Mapping[str, str], configs: Mapping[str, dict[str, str]]
+    ) -> set[str]:
+        """Creates remote topics, many with each request: one request per topic takes minutes for thousands of them.
+        Returns the topics for which that worked.
+        """
+        factor = self._settings.replication_factor
+        created: set[str] = set()
+        for names in batches({name: count for name, count in counts.items() if name in configs}):
+            wanted = [NewTopic(remote[name], counts[name], factor, configs[name]) for name in names]
+            with contextlib.suppress(RefusedError):  # one by one it is known which, and why
+                there = self._target_client.create_topics(wanted)
+                created |= {name for name in names if remote[name] in there}
+        for name in created:
+            self._warn(name, None)
+        return created
 
     def _create_or_grow(
         self, name: str, count: int, remote: str, there: TopicInfo | None, configs: Mapping[str, dict[str, str]]
