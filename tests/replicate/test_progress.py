@@ -97,3 +97,13 @@ def test_lost_offsets_are_reported() -> None:
     assert lost_offsets(found(LogProblem.TRUNCATED, 50, 10)) == (50, 59)
     assert lost_offsets(found(LogProblem.RECREATED, 0, 0)) is None
     assert lost_offsets(found(None, 5, 5)) is None
+
+
+def test_the_latency_of_late_read_acknowledgements_is_not_measured() -> None:
+    tracker, p = progress(), partition()
+    tracker.measures_latency = False
+    assert "latency" not in copied(tracker, p, batch(0, 1000))
+    assert p.report.measure_latency_at == 0, "the next one is awaited"
+    tracker.measures_latency = True
+    assert copied(tracker, p, batch(1, 1000))["latency"][0] == 1
+    assert p.report.measure_latency_at > 0

@@ -62,7 +62,7 @@ def convert_batches(
     wanted = source.position
     batches: list[OutboundBatch] = []
     at = 0
-    if coalescer and not rules.codec and not limits.apply_from(wanted):
+    if coalescer and not rules.codec and _several_batches(records) and not limits.apply_from(wanted):
         committed = not (rules.read_committed and part.aborted)
         batches, at = coalescer.coalesce(source, records, buffer, committed=committed, check_crcs=rules.check_crcs)
     coalesced = source.position
@@ -76,6 +76,11 @@ def convert_batches(
     if batches:
         batches[-1].next_offset = source.position
     return batches
+
+
+def _several_batches(records: memoryview) -> bool:
+    """False for a single batch, as at a low rate: it is forwarded faster without compiled code."""
+    return len(records) < b.MIN_SIZE or b.LOG_OVERHEAD + b.PREFIX.unpack_from(records)[1] < len(records)
 
 
 def _one_by_one(  # noqa: PLR0915  # hot: a call per step would cost more than the step

@@ -268,6 +268,7 @@ class ReportState:
     age_ms: float = 0.0  # of the newest batch: time of fetch minus its newest timestamp
     # Of the batches since the last report: count, sum, minimum, maximum
     latencies: list[float] | None = None
+    measure_latency_at: float = 0.0  # when the next acknowledgement is awaited, to measure its latency
     ages: list[float] | None = None
     path: str = ""  # of those batches: fast, or rebuild if any of them was rebuilt
     reported_batches: int = 0

@@ -17,6 +17,7 @@ from twinlog.mm2 import source_offsets
 from twinlog.mm2.offset_syncs import OffsetSync, SyncGate, encode_headers, encode_key, encode_value
 from twinlog.mm2.source_offsets import StoredPosition
 from twinlog.model import Flow, OffsetPair, TopicPartition
+from twinlog.replicate.ack_deferral import MEASURED_EVERY
 from twinlog.replicate.background_writer import BackgroundWriter, PendingRecord
 from twinlog.replicate.partition import OutboundBatch, Partition, State
 from twinlog.replicate.recovery import RecoveryResult
@@ -44,6 +45,7 @@ class ProgressTracker:
         self._reported_at = 0.0
         self._flushed_at = time.monotonic()
         self._reported_error = ""
+        self.measures_latency = True  # false: acknowledgements that are read now may have arrived some time ago
         self._host = f"{socket.gethostname()}:{os.getpid()}"
 
     # Events of the loop
@@ -56,7 +58,8 @@ class ProgressTracker:
                 partition.report.ages = _add_sample(partition.report.ages, age)
 
     def acked(self, partition: Partition, batch: OutboundBatch, base: int) -> None:
-        if batch.max_timestamp >= 0:  # some records have no timestamp
+        if self.measures_latency and batch.max_timestamp >= 0:  # some records have no timestamp
+            partition.report.measure_latency_at = time.monotonic() + MEASURED_EVERY
             latency = time.time() * 1000 - batch.max_timestamp
             partition.report.latency_ms = latency
             partition.report.latencies = _add_sample(partition.report.latencies, latency)

@@ -15,6 +15,7 @@ from typing import Final
 from twinlog.kafka import error_codes
 from twinlog.kafka.fetch import FetchedPartition
 from twinlog.kafka.produce import Outcome
+from twinlog.replicate.ack_deferral import AckDeferral
 from twinlog.replicate.background_writer import BackgroundWriter
 from twinlog.replicate.loop_executor import LoopExecutor
 from twinlog.replicate.partition import OutboundBatch, Partition, PendingBytes, State
@@ -44,13 +45,15 @@ class Relay:
         self._bounded = any(p.until is not None for p in self.partitions)
         self._stopped = stopped
         self._ending: str | None = None
-        self._selector = selectors.DefaultSelector()
+        # The second one is part of the first. It is used alone while acknowledgements are deferred.
+        self._selector, self._without_acks = selectors.DefaultSelector(), selectors.DefaultSelector()
+        self._selector.register(self._without_acks, selectors.EVENT_READ, self._without_acks)
+        self._ack_deferral = AckDeferral()
         self._executor = LoopExecutor(threads=3)
         # Separate threads, since a recovery that blocks must not delay new connections.
         self._recovery_threads = LoopExecutor(threads=THREADS)
         for executor in (self._executor, self._recovery_threads):
-            self._selector.register(executor, selectors.EVENT_READ, executor)
-        common = {"selector": self._selector, "executor": self._executor}
+            self._without_acks.register(executor, selectors.EVENT_READ, executor)
         self.fetcher = SourceFetcher(
             self,
             spec.sizes,
@@ -59,7 +62,8 @@ class Relay:
             config=spec.source,
             client_id=spec.source_client_id,
             request_timeout=spec.source_request_timeout,
-            **common,
+            selector=self._without_acks,
+            executor=self._executor,
         )
         self.producer = TargetProducer(
             self,
@@ -69,7 +73,8 @@ class Relay:
             alias=spec.flow.target,
             config=spec.target,
             client_id=spec.target_client_id,
-            **common,
+            selector=self._selector,
+            executor=self._executor,
         )
         self._writer = BackgroundWriter({"source": spec.writer("source"), "target": spec.writer("target")})
         self.progress = ProgressTracker(spec, self._writer)
@@ -114,16 +119,34 @@ class Relay:
                         drain_until = now + _DRAIN
                     if now >= drain_until or not any(p.target.in_flight or p.target.queue for p in self.partitions):
                         return self._ending
-                wait = max(min(next_tick, self._wake_at, next_report) - time.monotonic(), 0)
-                for key, mask in self._selector.select(min(wait, 0.05) if self._ending else wait):
-                    if isinstance(key.data, LoopExecutor):
-                        key.data.finish()
-                    else:
-                        connections, broker = key.data
-                        connections.ready(broker, mask)
+                now = time.monotonic()
+                wait = max(min(next_tick, self._wake_at, next_report) - now, 0)
+                if deferred := self._acks_deferred(now):
+                    self._handle(self._without_acks.select(min(wait, deferred)))
+                    self.producer.pump_all()
+                    wait = 0
+                self.progress.measures_latency = not deferred
+                self._handle(self._selector.select(min(wait, 0.05) if self._ending else wait))
                 self.producer.pump_all()
         finally:
             self._close()
+
+    def _acks_deferred(self, now: float) -> float:
+        """How many seconds acknowledgements may remain unread; 0: the loop waits for them, too."""
+        if self._ending or self._bounded:
+            return 0.0
+        opened = [len(each.connection.waiting) for each in self.producer.connections.values() if each.connection]
+        return self._ack_deferral.seconds(now, pending_bytes=self.pending.total, open_requests=max(opened, default=0))
+
+    def _handle(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, mask in events:
+            if key.data is self._without_acks:
+                self._handle(self._without_acks.select(0))
+            elif isinstance(key.data, LoopExecutor):
+                key.data.finish()
+            else:
+                connections, broker = key.data
+                connections.ready(broker, mask)
 
     def _end_reason(self, now: float, deadline: float) -> str:
         if now >= deadline:
@@ -142,6 +165,7 @@ class Relay:
         self._executor.close()
         self._recovery_threads.close()
         self._selector.close()
+        self._without_acks.close()
         self._lifecycle.close()
         self._leaders.close()
         self.stall_detector.close()
@@ -152,6 +176,8 @@ class Relay:
         if not batches:
             self._lifecycle.check_done(partition)
             return
+        now = time.monotonic()
+        self._ack_deferral.fetched(now, measure=now >= partition.report.measure_latency_at)
         self.progress.fetched(partition, batches)
         size = sum(len(batch.view) for batch in batches)
         partition.target.pending_bytes += size
@@ -188,6 +214,8 @@ class Relay:
             held.clear()
         elif not target.in_flight and not target.queue:
             self.producer.put(partition, [held.popleft()])
+        if held:
+            self._ack_deferral.backlog(time.monotonic())
 
     def detach_pending(self) -> None:
         """Copies pending batches out of the fetch responses that they came in, to free that memory."""
@@ -258,6 +286,7 @@ class Relay:
 
     def acked(self, partition: Partition, batch: OutboundBatch, base: int) -> None:
         target, size = partition.target, len(batch.view)
+        self._ack_deferral.acknowledged()
         target.pending_bytes -= size
         self.pending.remove(target.leader, size)
         if base != target.position:
