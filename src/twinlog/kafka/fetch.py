@@ -6,7 +6,7 @@ before 3.1, by name. Both contain the epoch of the last fetched batch, so that t
 
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -67,7 +67,7 @@ class Session:
     id: int = 0
     epoch: int = 0
     partitions: dict[TopicPartition, uuid.UUID] = field(default_factory=dict)
-    names: dict[uuid.UUID, str] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)  # by topic id
 
     @property
     def fresh(self) -> bool:
@@ -82,7 +82,7 @@ class Session:
         correlation: int,
         client_id: str,
         changed: Iterable[WantedPartition],
-        forgotten: Iterable[TopicPartition],
+        forgotten: Collection[TopicPartition],
         *,
         wait_ms: int,
         min_bytes: int,
@@ -94,7 +94,8 @@ class Session:
         changed = list(changed)
         sent = self.partitions
         removed: dict[tuple[str, uuid.UUID], list[int]] = {}
-        wanted = {want.tp for want in changed}  # brokers add before they remove: both would remove it
+        # Brokers add before they remove: both would remove it.
+        wanted = {want.tp for want in changed} if forgotten else ()
         for tp in forgotten:
             if tp not in wanted and (topic_id := sent.pop(tp, None)) is not None:
                 removed.setdefault((tp.topic, topic_id), []).append(tp.partition)
@@ -124,7 +125,7 @@ class Session:
             by_topic.setdefault((want.tp.topic, want.topic_id), []).append(want)
         out += _uvarint(len(by_topic) + 1)
         for (topic, topic_id), listed in by_topic.items():
-            self.names[topic_id] = topic
+            self.names[topic_id.bytes] = topic
             out += self._topic(topic, topic_id) + _uvarint(len(listed) + 1)
             for want in listed:
                 out += _PARTITION.pack(
@@ -161,7 +162,7 @@ class Session:
             raise ValueError(f"{topics - 1} topics for {left} requested partitions")
         for _ in range(topics - 1):
             if self.version >= BY_ID:
-                name = self.names[uuid.UUID(bytes=bytes(frame[at : at + 16]))]
+                name = self.names[bytes(frame[at : at + 16])]
                 at += 16
             else:
                 length, at = _read_uvarint(frame, at)
@@ -197,7 +198,7 @@ def _part(frame: memoryview, at: int, name: str) -> tuple[FetchedPartition, int]
         raise IndexError("truncated records")
     at += size
     diverging = None
-    tags, at = _tags(frame, at)
+    tags, at = (0, at + 1) if not frame[at] else _tags(frame, at)
     for _ in range(tags):
         tag, at = _read_uvarint(frame, at)
         length, at = _read_uvarint(frame, at)
@@ -213,6 +214,8 @@ def _part(frame: memoryview, at: int, name: str) -> tuple[FetchedPartition, int]
 
 
 def _uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return value.to_bytes()
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -222,6 +225,9 @@ def _uvarint(value: int) -> bytes:
 
 
 def _read_uvarint(frame: memoryview, at: int) -> tuple[int, int]:
+    value = frame[at]
+    if value < 0x80:  # nearly always
+        return value, at + 1
     value = shift = 0
     while True:
         byte = frame[at]
@@ -242,6 +248,8 @@ def _tags(frame: memoryview, at: int) -> tuple[int, int]:
 
 
 def _skip_tags(frame: memoryview, at: int) -> int:
+    if not frame[at]:  # nearly always
+        return at + 1
     tags, at = _tags(frame, at)
     for _ in range(tags):
         _, at = _read_uvarint(frame, at)

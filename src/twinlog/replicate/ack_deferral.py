@@ -26,9 +26,11 @@ class AckDeferral:
 
     def fetched(self, now: float, *, measure: bool) -> None:
         """Records have been fetched. `measure`: the latency of their acknowledgement is to be measured."""
-        self._interval += _SMOOTHING * (min(now - self._fetched_at, 1.0) - self._interval)
+        passed = now - self._fetched_at
+        self._interval += _SMOOTHING * ((passed if passed < 1 else 1.0) - self._interval)
         self._fetched_at = now
-        self._measuring = self._measuring or measure
+        if measure:
+            self._measuring = True
 
     def backlog(self, now: float) -> None:
         """Batches have to wait for the acknowledgements of others."""

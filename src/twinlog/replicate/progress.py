@@ -5,6 +5,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from twinlog.errors import TwinlogError
@@ -132,7 +133,7 @@ class ProgressTracker:
         self._reported_error = error or self._reported_error
 
     def timers(self, partitions: Sequence[Partition], now: float) -> None:
-        if now - self._flushed_at >= self._spec.flush_seconds:
+        if now - self._flushed_at >= self._flush_seconds:
             self._flushed_at = now
             self._writer.put(self._positions(partitions))
 
@@ -191,9 +192,8 @@ class ProgressTracker:
         return _append(client, tp, encode([(now, record.key, record.value, ()) for record in records]))
 
     def _write_syncs(self) -> None:
-        where = self._spec.syncs
-        if where is not None:
-            side, topic = where
+        if self._syncs and self._syncs_location is not None:
+            side, topic = self._syncs_location
             self._writer.put(
                 [
                     PendingRecord(
@@ -285,7 +285,17 @@ class ProgressTracker:
         sender = self._host, str(spec.config)
         return Report(spec.run, spec.epoch, spec.task, spec.attempt, now_ms, content, events, final, *sender).encode()
 
-    @property
+    # Constant, but not cheap to derive from the configuration
+
+    @cached_property
+    def _syncs_location(self) -> tuple[str, str] | None:
+        return self._spec.syncs
+
+    @cached_property
+    def _flush_seconds(self) -> float:
+        return self._spec.flush_seconds
+
+    @cached_property
     def _reports(self) -> TopicPartition:
         return TopicPartition(self._spec.journal, REPORTS)
 
