@@ -121,12 +121,14 @@ class Relay:
                         return self._ending
                 now = time.monotonic()
                 wait = max(min(next_tick, self._wake_at, next_report) - now, 0)
-                if deferred := self._acks_deferred(now):
-                    self._handle(self._without_acks.select(min(wait, deferred)))
-                    self.producer.pump_all()
-                    wait = 0
+                deferred = self._acks_deferred(now)
                 self.progress.measures_latency = not deferred
-                self._handle(self._selector.select(min(wait, 0.05) if self._ending else wait))
+                if deferred:
+                    self._handle(self._without_acks.select(min(wait, deferred)))
+                    self.producer.pump_all()  # records first
+                    self._read_acks()
+                else:
+                    self._handle(self._selector.select(min(wait, 0.05) if self._ending else wait))
                 self.producer.pump_all()
         finally:
             self._close()
@@ -137,6 +139,12 @@ class Relay:
             return 0.0
         opened = [len(each.connection.waiting) for each in self.producer.connections.values() if each.connection]
         return self._ack_deferral.seconds(now, pending_bytes=self.pending.total, open_requests=max(opened, default=0))
+
+    def _read_acks(self) -> None:
+        """Those that have arrived."""
+        for broker in list(self.producer.connections.values()):
+            if broker.connection is not None and broker.connection.waiting:
+                self.producer.ready(broker, selectors.EVENT_READ)
 
     def _handle(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
         for key, mask in events:
