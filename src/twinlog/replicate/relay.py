@@ -137,8 +137,13 @@ class Relay:
         """How many seconds acknowledgements may remain unread; 0: the loop waits for them, too."""
         if self._ending or self._bounded:
             return 0.0
-        opened = [len(each.connection.waiting) for each in self.producer.connections.values() if each.connection]
-        return self._ack_deferral.seconds(now, pending_bytes=self.pending.total, open_requests=max(opened, default=0))
+        most = 0
+        for broker in self.producer.connections.values():
+            if broker.primary is not None or self.producer.parallel.applies_to(broker):
+                return 0.0  # batches to a broker that is far away wait for acknowledgements of others
+            if broker.connection is not None:
+                most = max(most, len(broker.connection.waiting))
+        return self._ack_deferral.seconds(now, pending_bytes=self.pending.total, open_requests=most)
 
     def _read_acks(self) -> None:
         """Those that have arrived."""
