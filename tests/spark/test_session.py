@@ -263,7 +263,8 @@ def test_ctrl_c_reaches_only_the_driver_and_all_processes_end_with_it(workplace:
             stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     try:
-        assert wait_until(lambda: (marks / "0").exists() and (marks / "1").exists(), 120), out.read_text()
+        written = [marks / "0", marks / "1"]
+        assert wait_until(lambda: all(mark.is_file() and mark.read_text() for mark in written), 120), out.read_text()
         assert (marks / "0").read_text().splitlines() == ["True", sys.executable, str(here)]
         processes = running(list(resource_usage.tree(driver.pid)))  # a start script leaves a zombie child of the JVM
         assert len(processes) > 5
