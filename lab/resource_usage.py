@@ -37,7 +37,11 @@ def tree(pid: int) -> Iterator[int]:
     if not _stat(pid):
         return
     yield pid
-    for task in (_PROC / str(pid) / "task").glob("*/children"):
+    try:
+        tasks = list((_PROC / str(pid) / "task").glob("*/children"))
+    except OSError:  # it has exited meanwhile
+        return
+    for task in tasks:
         try:
             children = task.read_text().split()
         except OSError:
