@@ -9,8 +9,8 @@
 Options: `config` (a path, or a JSON list of paths), `flow`, `secrets`. `twinlog run` also sets `tasks`, `run`, `epoch`
 (the number of the first epoch) and `instance`. With `trigger(availableNow=True)` the query copies what exists and ends.
 
-The reader runs in one process next to the driver for as long as the query; `read` and `write` run in workers, which get
-a pickled copy. So nothing opens a connection before it is used.
+The reader runs in a thread of the driver (driver_threads.py), or in a process next to it, for as long as the query;
+`read` and `write` run in workers, which get a pickled copy. So nothing opens a connection before it is used.
 """
 
 from typing import Final
