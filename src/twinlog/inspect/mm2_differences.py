@@ -257,7 +257,7 @@ DIFFERENCES: Final = (
         "tasks",
         "`tasks.max`",
         "1",
-        "the number of cores, at most 4",
+        "the number of cores, at most 4; with many flows fewer: about two per core for all of them",
         "`tasks.max = 1`",
         _copies_unless_set("", "tasks.max"),
     ),
