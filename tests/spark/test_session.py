@@ -134,8 +134,11 @@ RESTARTS = """\
             time.sleep(0.05)
         readers = [thread for thread in threading.enumerate() if thread.name.startswith("reader ")]
         assert len(readers) == 1, "the reader is a thread of the driver"
-        python = [pid for pid in resource_usage.tree(os.getpid()) if "python" in Path(f"/proc/{pid}/exe").resolve().name]
-        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in python if pid != os.getpid()]
+        commands = []
+        for pid in resource_usage.tree(os.getpid()):
+            with contextlib.suppress(OSError):  # it may exit meanwhile
+                if pid != os.getpid() and "python" in Path(os.readlink(f"/proc/{pid}/exe")).name:
+                    commands.append(Path(f"/proc/{pid}/cmdline").read_text())
         assert not [command for command in commands if "pyspark.sql" in command], "so is planning"
         query.stop()
         readers[0].join(60)
