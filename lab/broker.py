@@ -16,6 +16,8 @@ from lab.listeners import (
     broker_properties,
 )
 from lab.ports import HOST
+from lab.waiting import until
+from lab.zookeeper import has_broker
 from twinlog.config.properties import properties_text
 
 
@@ -146,6 +148,7 @@ class Broker:
         self.data = folder / "data"
         self.paused = False
         self._secrets = secrets
+        self._zookeeper = metadata if isinstance(metadata, str) else None
         self._wait_until_ready = wait_until_ready
         if spec.zookeeper:
             self.data.mkdir(parents=True)  # a broker formats it
@@ -175,8 +178,10 @@ class Broker:
         return self.process.alive
 
     def launch(self) -> None:
-        """Starts it without waiting."""
+        """Starts it without waiting, but for the end of its last session in ZooKeeper."""
         self.paused = False
+        if (zookeeper := self._zookeeper) is not None:
+            until(lambda: not has_broker(zookeeper, self.id), f"end of the session of {self.process.name}")
         self.process.start()
 
     def start(self) -> None:

@@ -1,5 +1,6 @@
 """The ZooKeeper server of a cluster whose Kafka is older than KRaft; it comes with the broker's own dependencies."""
 
+import socket
 from pathlib import Path
 
 from lab.java_process import JavaProcess
@@ -24,6 +25,7 @@ class ZooKeeper:
                     # Sessions of brokers may be as short as twice this, and not longer than twenty times this.
                     "tickTime": "1000",
                     "admin.enableServer": "false",  # it would need Jetty
+                    "4lw.commands.whitelist": "dump",  # see has_broker
                 }
             )
         )
@@ -35,3 +37,17 @@ class ZooKeeper:
             line=line,
             role="zookeeper",
         )
+
+
+def has_broker(address: str, node: int) -> bool:
+    """Whether the session of a broker has not ended yet: a killed one cannot register again before."""
+    host, _, port = address.rpartition(":")
+    found = b""
+    try:
+        with socket.create_connection((host, int(port)), 10) as connection:
+            connection.sendall(b"dump")
+            while some := connection.recv(65536):
+                found += some
+    except OSError:  # it is being started
+        return False
+    return f"/brokers/ids/{node}".encode() in found.split()
