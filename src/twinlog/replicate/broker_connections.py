@@ -234,8 +234,11 @@ class BrokerConnections(ABC, Generic[L]):
                 broker.muted_until = 0.0
                 self.pump(broker)
 
+    def connections_to(self, node: int) -> list[L]:
+        return [each for each in self.connections.values() if each.node == node]
+
     def reconnect(self, node: int, reason: str) -> None:
-        if (broker := self.connections.get(node)) is not None:
+        for broker in self.connections_to(node):
             self.drop(broker, reason)
 
     def drop(self, broker: L, reason: str) -> None:

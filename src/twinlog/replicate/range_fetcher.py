@@ -132,7 +132,7 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
         now = time.monotonic()
         for node, count in list(self._counts.items()):
             partitions = [each for each in self._ranges if each.source.leader == node]
-            opened = [each for each in self.connections.values() if each.node == node]
+            opened = self.connections_to(node)
             if not partitions:
                 continue
             for _ in range(count.wanted(now) - len(opened)):
@@ -224,9 +224,8 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
                 self._counts[broker.node].received(len(buffer.view), time.monotonic())
             if response.throttle_ms:
                 self._owner.throttled([token.partition], response.throttle_ms)
-                for each in self.connections.values():
-                    if each.node == broker.node:
-                        each.muted_until = time.monotonic() + response.throttle_ms / 1000
+                for each in self.connections_to(broker.node):
+                    each.muted_until = time.monotonic() + response.throttle_ms / 1000
             part = response.parts[0] if response.parts else None
             if not token.discarded:
                 if part is None or part.error or part.diverging is not None or part.replica >= 0:
@@ -286,7 +285,7 @@ class RangeFetcher(BrokerConnections[RangeConnection]):
                 self._give_back(token.partition)
 
     def failed(self, broker: RangeConnection, reason: str) -> None:  # noqa: ARG002  # the session reports it
-        if any(each.connection is not None for each in self.connections.values() if each.node == broker.node):
+        if any(each.connection is not None for each in self.connections_to(broker.node)):
             return
         self._avoid_until[broker.node] = time.monotonic() + _AVOID_SECONDS
         for partition in [each for each in self._ranges if each.source.leader == broker.node]:

@@ -95,10 +95,6 @@ class SourceFetcher(BrokerConnections[SourceConnection]):
                 return broker
         return self.connections.get(partition.source.node)
 
-    def reconnect(self, node: int, reason: str) -> None:
-        for broker in [each for each in self.connections.values() if each.node == node]:
-            self.drop(broker, reason)
-
     def has(self, partition: Partition) -> bool:
         return partition in self.ranges or any(
             partition.tp in broker.partitions for broker in self.connections.values()

@@ -54,17 +54,12 @@ class TargetProducer(BrokerConnections[TargetConnection]):
             broker.ready.pop(partition, None)
         self.parallel.remove(partition, in_flight)
 
-    def reconnect(self, node: int, reason: str) -> None:
-        for broker in [each for each in self.connections.values() if each.node == node]:
-            self.drop(broker, reason)
-
     def is_far(self, partition: Partition) -> bool:
         broker = self.connections.get(partition.target.leader)
         return broker is not None and broker.connection is not None and self.parallel.applies_to(broker)
 
     def open_requests(self, node: int) -> int:
-        mine = [each.connection for each in self.connections.values() if each.node == node]
-        return sum(len(connection.waiting) for connection in mine if connection is not None)
+        return sum(len(each.connection.waiting) for each in self.connections_to(node) if each.connection is not None)
 
     def put(self, partition: Partition, batches: list[OutboundBatch]) -> None:
         """Queues the batches, with our producer id and sequence numbers in source order."""
@@ -177,9 +172,8 @@ class TargetProducer(BrokerConnections[TargetConnection]):
                 if partition.target.acked_position < partition.source.high_watermark:  # the others have nothing to copy
                     partition.report.counters.target_throttled_ms += throttle
                     partition.report.changed = True
-            for each in self.connections.values():
-                if each.node == broker.node:
-                    each.muted_until = time.monotonic() + throttle / 1000
+            for each in self.connections_to(broker.node):
+                each.muted_until = time.monotonic() + throttle / 1000
         self.pump(broker)
 
     def _acked(self, partition: Partition, batch: OutboundBatch, base: int) -> None:
